@@ -1,7 +1,7 @@
-//! What a day brought: the one brief, for the tool, the resource `memory://brief/today` and the prompt.
+//! The daily brief, for the tool, the resource `memory://brief/today` and the prompt.
 //!
-//! Owns which of a day's items stand in a brief, in which section, and its two forms. What a title says is data that
-//! anybody may have written: each stands on a line of its own that begins with a dash.
+//! Selects the items of a day, assigns them to sections and renders both forms. Titles are untrusted data, so each
+//! title is on a line of its own that begins with a dash.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,26 +26,27 @@ use recalld_recall::{Room, show};
 use recalld_tool_framework::records::{CORRECTION, OUTCOME, Record};
 use recalld_tool_framework::{Answer, Context, ServiceError, decision_of, touched};
 
-/// Items that briefs and completions look through.
+/// Maximum items scanned for a brief or a completion.
 pub const LOOKED_THROUGH_MAX: usize = 100_000;
-/// Items that a section names; the rest it counts.
+/// Maximum items named per section; further items are only counted.
 pub(super) const NAMED_MAX: usize = 50;
-/// Bytes of a brief's rows, as JSON.
+/// Maximum bytes of a brief's rows as JSON.
 pub(super) const BRIEF_BYTES_MAX: usize = 48 << 10;
-/// Characters of a title.
+/// Maximum characters of a title.
 const TITLE_CHARS: usize = 120;
-/// Days after a brief's own of which it says what is due.
+/// Days after the day of the brief for which due follow-ups are listed.
 const AHEAD_DAYS: i64 = 7;
 const HOUR_MICROS: i64 = 60 * 60 * 1_000_000;
-/// Kinds whose versions are moves of one record: each is named where it was recorded.
+/// Kinds of stateful records: each version is listed on the day of its recording.
 const MOVING: [&str; 4] = [FOLLOWUP, TASK_ATTEMPT, ARTIFACT, AGENT_STATE];
 
-/// Puts what policy kept back before what was read: a ledger entry lists only so many.
+/// Moves the effects of withheld and redacted items before reads, because a ledger entry lists a bounded number of
+/// items.
 pub fn events_first(answer: &mut Answer) {
     answer.touched.sort_by_key(|touched| touched.effect == Effect::Read);
 }
 
-/// A day by the clocks of a zone: 24 hours long, but for days on which the clocks change.
+/// A calendar day in a time zone: 24 hours, except on days with a clock change.
 pub(crate) struct Span {
     date: Date,
     zone: TimeZone,
@@ -54,10 +55,10 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// That day.
+    /// The span of `date` in `zone`.
     ///
     /// # Errors
-    /// It lies at an end of the calendar.
+    /// Returns an error if the day is at an end of the calendar.
     pub(super) fn of(date: Date, zone: TimeZone) -> Result<Self, ServiceError> {
         let begin = |date: Date| date.to_zoned(zone.clone());
         let ends = begin(date).and_then(|from| Ok((from, date.tomorrow().and_then(begin)?)));
@@ -68,10 +69,10 @@ impl Span {
         Ok(Self { date, from: micros(from), to: micros(to), zone })
     }
 
-    /// The day of a moment.
+    /// The day of `now` in `zone`.
     ///
     /// # Errors
-    /// It lies at an end of the calendar.
+    /// Returns an error if the day is at an end of the calendar.
     pub(super) fn today(now: Micros, zone: TimeZone) -> Result<Self, ServiceError> {
         let now = Timestamp::from_microsecond(now.0).unwrap_or_default();
         Self::of(now.to_zoned(zone.clone()).date(), zone)
@@ -81,12 +82,12 @@ impl Span {
         (self.from..self.to).contains(&at)
     }
 
-    /// Until when what is due is told.
+    /// End of the period for which due follow-ups are listed.
     fn ahead(&self) -> Micros {
         Micros(self.to.0.saturating_add(AHEAD_DAYS * 24 * HOUR_MICROS))
     }
 
-    /// A time as the clocks of the day's zone show it.
+    /// Converts a time to the day's zone; leaves UTC and malformed times unchanged.
     fn by_clocks(&self, at: &str) -> String {
         match at.parse::<Timestamp>() {
             Ok(time) if self.zone != TimeZone::UTC => {
@@ -111,23 +112,25 @@ impl Span {
     }
 }
 
-/// What was recorded on a day, the newest first, tombstoned items too; and whether there may be more.
+/// Rows recorded on a day, newest first, including tombstoned items; the flag is true if there may be more.
 fn places_of_day(snapshot: &Snapshot, day: &Span) -> Result<(Vec<Place>, bool), ServiceError> {
     let recorded = snapshot.places_recorded(day.from..day.to, LOOKED_THROUGH_MAX, None)?;
     let is_full = recorded.len() == LOOKED_THROUGH_MAX;
     Ok((recorded.into_iter().map(|(_, place)| place).collect(), is_full))
 }
 
-/// The item at a place, if a brief of its day has it.
+/// The item at `place`, or `None` if a brief does not list it.
 fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, ServiceError> {
     let item = snapshot.item(place)?;
     let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
     Ok(is_shown.then_some(item))
 }
 
-/// A number that is another one when today's brief is (UTC): on another day, when one of the day's items comes or
-/// goes, when what one of them supersedes goes, or when something comes or goes that is due soon. It is the same for
-/// whoever asks. How much is remembered in all is no news.
+/// Version of today's brief (UTC), equal for all callers.
+///
+/// The value changes with the date, and when an item of the day is added or removed. The value also changes when a
+/// predecessor of such an item is removed, or a follow-up due soon is added or removed. The total item count is not
+/// part of the version.
 pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ServiceError> {
     let day = Span::today(now, TimeZone::UTC)?;
     let mut hasher = DefaultHasher::new();
@@ -147,7 +150,7 @@ pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ServiceError> {
     Ok(hasher.finish())
 }
 
-/// Today's brief (UTC), as Markdown in the answer's text.
+/// Today's brief (UTC) as Markdown in the text of the answer.
 pub fn today(context: &Context<'_>) -> Result<Answer, ServiceError> {
     let now = context.services.clock.now();
     let day = Span::today(now, TimeZone::UTC)?;
@@ -159,7 +162,7 @@ pub fn today(context: &Context<'_>) -> Result<Answer, ServiceError> {
     Ok(answer)
 }
 
-/// The sections, in their order, by the names of their rows and their headings.
+/// Row names and headings of the sections, in order.
 const SECTIONS: [(&str, &str); 8] = [
     ("decisions", "Decisions"),
     ("corrections", "Corrections"),
@@ -184,16 +187,16 @@ fn section_of(kind: &str) -> &'static str {
     }
 }
 
-/// How the lines of a brief are grounded.
+/// Form of the references to the items of a brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grounding {
-    /// By the ids of their items.
+    /// Item ids.
     Ids,
-    /// By the ids, and at the end the token of each.
+    /// Item ids, with a list of grounding tokens at the end.
     Tokens,
 }
 
-/// One line of a brief: the item, its row, and what the line says.
+/// Item, JSON row and line of text of an entry.
 struct Row {
     id: ItemId,
     is_read: bool,
@@ -201,7 +204,6 @@ struct Row {
     line: String,
 }
 
-/// One section of a brief.
 struct Section {
     name: &'static str,
     heading: &'static str,
@@ -215,22 +217,22 @@ impl Section {
     }
 }
 
-/// What a day brought, as far as policy shows it.
+/// The brief of a day, as far as policy shows it.
 pub(super) struct Brief {
     sections: Vec<Section>,
-    /// Items that policy denies, as far as the caller may learn of them.
+    /// Denied items whose existence the caller may learn.
     pub(super) withheld_told: usize,
-    /// Whether a bound cut it.
+    /// True if a bound cut the brief.
     pub(super) truncated: bool,
-    /// How much is remembered in all, whatever its state.
+    /// Number of stored user items, in any status.
     remembered: u64,
 }
 
 impl Brief {
-    /// Gathers a day's brief; the answer has what was read and kept back, and no text yet.
+    /// Collects the brief of a day. The answer contains the effects on items, but no text yet.
     ///
     /// # Errors
-    /// Damage, or the call is over.
+    /// Returns an error if the store is damaged or the call is over.
     pub(super) fn gather(
         context: &Context<'_>,
         snapshot: &Snapshot,
@@ -263,7 +265,7 @@ impl Brief {
         Ok((brief, answer))
     }
 
-    /// What policy says of an item; `None` of one that it denies, which is counted.
+    /// Evaluates policy for an item. A denied item is counted as withheld, and the function returns `None`.
     fn judge(
         &mut self,
         context: &Context<'_>,
@@ -275,7 +277,7 @@ impl Brief {
             return Some(verdict);
         }
         answer.touched.push(touched(Effect::Withheld, item.id));
-        // The receipt goes to the caller: it says no more than the answer.
+        // The receipt goes to the caller, so it must not disclose more than the answer.
         let is_auditor = context.caller.scopes.contains(&Scope::AuditRead);
         if is_auditor || context.workspace.rules.tells(&rule) {
             self.withheld_told += 1;
@@ -287,7 +289,7 @@ impl Brief {
         None
     }
 
-    /// Counts a row, and makes it where its section still names items.
+    /// Counts a row, and builds the row if the section still names items.
     fn add(
         &mut self,
         name: &str,
@@ -303,7 +305,7 @@ impl Brief {
         Ok(())
     }
 
-    /// What one of the day's items replaces.
+    /// Adds the items that one of the day's items supersedes.
     fn add_replaced(
         &mut self,
         context: &Context<'_>,
@@ -316,7 +318,7 @@ impl Brief {
                 continue;
             }
             let old = snapshot.item(place)?;
-            // One of the day's own is judged where it was recorded.
+            // An item recorded on the day itself was already counted as withheld there.
             let verdict = match context.judge(&old, Action::Read).0 {
                 Verdict::Deny if day.has(old.recorded_at) => continue,
                 _ => self.judge(context, &old, answer),
@@ -335,7 +337,7 @@ impl Brief {
         Ok(())
     }
 
-    /// What is due by some days after the brief's own, soonest first.
+    /// Adds the follow-ups that are due up to [`Span::ahead`], soonest first.
     fn add_due(
         &mut self,
         context: &Context<'_>,
@@ -354,7 +356,7 @@ impl Brief {
         Ok(())
     }
 
-    /// Leaves out what has no room, the last sections first, and notes what is left as read or redacted.
+    /// Drops rows beyond the byte budget, from the last sections first, and records the effects on the remaining items.
     fn cut(&mut self, answer: &mut Answer) {
         let mut room = Room::of(BRIEF_BYTES_MAX);
         for section in &mut self.sections {
@@ -367,7 +369,7 @@ impl Brief {
         }
     }
 
-    /// The sections as rows: those that have any.
+    /// Non-empty sections as JSON.
     pub(super) fn to_json(&self) -> Value {
         let sections = self.sections.iter().filter(|section| section.count > 0);
         let shown = sections.map(|section| {
@@ -377,7 +379,6 @@ impl Brief {
         shown.collect()
     }
 
-    /// The brief in words.
     pub(super) fn markdown(&self, day: &Span, now: Micros, grounding: Grounding) -> String {
         let when = if day.has(now) { "today" } else { "that day" };
         let items = self.remembered;
@@ -410,7 +411,7 @@ impl Brief {
         text
     }
 
-    /// The token of each item that a line names.
+    /// Appends the grounding token of each listed item.
     fn add_tokens(&self, text: &mut String) {
         let rows = self.sections.iter().flat_map(|section| &section.rows);
         let mut told = BTreeSet::new();
@@ -423,7 +424,6 @@ impl Brief {
     }
 }
 
-/// The row of an item, and its line.
 fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -460,7 +460,7 @@ fn row(
     Ok(Row { id: item.id, is_read, value, line })
 }
 
-/// What a row and its line have beyond what any item has.
+/// Fields and text specific to the kind of the record.
 fn of_kind(record: &Record<'_>, day: &Span) -> (Map<String, Value>, String) {
     let mut told = Map::new();
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! The catalog: every family of tools.
+//! Catalog of all tool families.
 
 use crate::{
     agent_state, artifacts, bench, continuity, docstore, graph, ingest, items, recall, status,
@@ -7,7 +7,7 @@ use crate::{
 use recalld_intent::COMMAND;
 use recalld_tool_framework::{Catalog, Tool};
 
-/// Every family, in the order of the catalog.
+/// All families in catalog order.
 pub static CATALOG: Catalog = Catalog::new(&[
     &recall::FAMILY,
     &docstore::FAMILY,
@@ -24,8 +24,8 @@ pub static CATALOG: Catalog = Catalog::new(&[
     &tenant::FAMILY,
 ]);
 
-/// Whether a tool waits for others that do the same, or may call one that does: it is not to wait where all calls are
-/// worked on.
+/// Returns true if a call of the tool may wait for other calls of its kind, directly or through a nested call. Such a
+/// call must not block the workers shared by all calls.
 pub fn may_wait(tool: &Tool) -> bool {
     [ingest::INGEST_PATHS, bench::STORAGE_NAME, COMMAND].contains(&tool.name)
 }

@@ -1,6 +1,4 @@
-//! continuity: what the operator wants, corrected and expects, kept from one session to the next.
-//!
-//! Owns the family's rows.
+//! Family `continuity`: the operator's intents, corrections and expectations, retained between sessions.
 
 mod briefs;
 mod corrections;

@@ -1,4 +1,4 @@
-//! The catalog of MCP tools, one module a family.
+//! MCP tools of the service, one module per family.
 #![forbid(unsafe_code)]
 
 mod agent_state;

@@ -1,7 +1,7 @@
-//! What an agent needs at its start, in as many bytes as it gives.
+//! `brain_startup_context_tool`: context for the start of an agent, within a byte budget.
 //!
-//! Owns what belongs to that, in which order it is given room, and what is left out. The first sections matter most,
-//! and none keeps all others out: each takes at most half of what is left; then those that have more are asked again.
+//! Sections are ordered by importance. In a first pass, each section gets at most half of the remaining bytes, so that
+//! no section uses up the budget. In a second pass, sections with more rows get the rest.
 
 use engine::ledger::Effect;
 use engine::{Filter, ItemView, Micros, Moment, Place, Snapshot, Top};
@@ -21,20 +21,19 @@ use recalld_tool_framework::records::{CORRECTION, INTENT, Record};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
-/// Rows of a section, however much room there is.
+/// Maximum rows of a section, regardless of the budget.
 const ROWS_MAX: usize = 50;
-/// Bytes of an item's text.
+/// Maximum bytes of an item's text.
 const TEXT_BYTES_MAX: usize = 600;
-/// Characters of a line for people.
+/// Maximum characters of a line of text.
 const LINE_CHARS_MAX: usize = 200;
-/// Days for which a correction is recent.
+/// Maximum age of a recent correction, in days.
 const RECENT_DAYS: i64 = 30;
-/// Days before they are due from which follow-ups are told.
+/// Days before its due time from which a follow-up is listed.
 const AHEAD_DAYS: i64 = 1;
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 args! {
-    /// What `brain_startup_context_tool` takes.
     struct Wanted {
         max_bytes: Int<1024, 65536> = Int(8192) => "Room for the rows.",
     }
@@ -62,7 +61,7 @@ pub(super) const TOOL: Tool = Tool {
     example: r#"{"max_bytes": 4096}"#,
 };
 
-/// One section: what belongs to it, best first, and how much of that is taken.
+/// A section: its items, best first, and the rows made so far.
 struct Section {
     name: &'static str,
     count: usize,
@@ -73,7 +72,7 @@ struct Section {
 fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let now = context.services.clock.now();
-    // What no longer holds, or not yet, is nothing to begin with.
+    // Excludes items that are not valid now.
     let snapshot = context.snapshot().at(Moment { as_of: None, valid_at: Some(now) });
     let bytes = usize::try_from(wanted.max_bytes.0).unwrap_or_default();
     let mut sections = gather(context, &snapshot, now)?;
@@ -99,7 +98,7 @@ fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     Ok(answer)
 }
 
-/// The sections, in the order of their weight.
+/// The sections, in order of importance.
 fn gather(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -123,14 +122,14 @@ fn gather(
     ])
 }
 
-/// Whether an intent has not lapsed: its horizon is not passed, or what it names is not due yet.
+/// Returns true if an intent has not expired: its horizon has not passed, or its due time is not over.
 fn is_ahead(record: &Record<'_>, now: Micros, since: &dyn Fn(i64) -> Micros) -> bool {
     let days = Horizon::of(record.text("horizon")).and_then(Horizon::days);
     days.is_none_or(|days| record.item.recorded_at >= since(days))
         || record.time("due_at").is_some_and(|due| due >= now)
 }
 
-/// Current items of a kind that the caller reads and that `wants` takes, the newest first.
+/// Current items of a kind that the caller may read and `wants` accepts, newest first.
 fn newest(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -147,7 +146,7 @@ fn newest(
     let mut count = 0;
     snapshot.each_admitted(&filter, |at, place| {
         let record = Record::of(snapshot, place)?;
-        // What is redacted says nothing to an agent.
+        // Redacted items are useless to an agent.
         if record.is_open(context) && wants(&record) {
             count += 1;
             top.offer(at, place);
@@ -158,7 +157,7 @@ fn newest(
     Ok(Section { name, count, places, rows: Vec::new() })
 }
 
-/// Open follow-ups that are due, or soon will be, soonest first.
+/// Open follow-ups that are due now or within `AHEAD_DAYS`, soonest first.
 fn due(context: &Context<'_>, snapshot: &Snapshot, now: Micros) -> Result<Section, ServiceError> {
     let before = Micros(now.0.saturating_add(AHEAD_DAYS * DAY_MICROS));
     let hidden = context.hidden(snapshot)?;
@@ -175,7 +174,7 @@ fn due(context: &Context<'_>, snapshot: &Snapshot, now: Micros) -> Result<Sectio
 }
 
 impl Section {
-    /// Takes as many more rows as have room in so many bytes, and says how many bytes they have.
+    /// Adds rows that fit into `bytes`; returns the bytes used.
     fn fill(
         &mut self,
         context: &Context<'_>,
@@ -220,7 +219,7 @@ fn row(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value
     Ok(row)
 }
 
-/// A title that the text does not begin with.
+/// The title, without a part that repeats the beginning of the text; `None` if nothing remains.
 fn own_title<'a>(item: &ItemView<'a>) -> Option<&'a str> {
     let title = show::title_beyond(show::title(item, Verdict::Allow), item.text);
     (!title.is_empty()).then_some(title)

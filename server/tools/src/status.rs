@@ -1,4 +1,4 @@
-//! status: how the service is.
+//! Family `status`: counters and health of the service.
 
 mod bootstrap;
 mod known_vector;
@@ -19,7 +19,6 @@ use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, Family, IN_THE_LOG, ServiceError, Tool};
 
 args! {
-    /// What `recall_stats` takes: nothing.
     struct Asked {}
 }
 
@@ -81,7 +80,7 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     Ok(Answer::plain(structured, text))
 }
 
-/// What `recall_stats` and `GET /stats` give.
+/// Collects the result of `recall_stats` and `GET /stats`.
 pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
     let workspace = &context.workspace;
     let snapshot = context.snapshot();
@@ -114,7 +113,7 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
     Ok(shown)
 }
 
-/// The names that are counted most often, and how many others there are.
+/// The most frequent names, and the number of other names.
 fn most_frequent(counts: BTreeMap<String, u64>) -> (BTreeMap<String, u64>, usize) {
     let left_out = counts.len().saturating_sub(NAMES_COUNTED_MAX);
     if left_out == 0 {
@@ -126,9 +125,9 @@ fn most_frequent(counts: BTreeMap<String, u64>) -> (BTreeMap<String, u64>, usize
     (all.into_iter().collect(), left_out)
 }
 
-/// How the store is: its newest commit, whether it takes writes, or why it takes none, and what still
-/// waits to be erased (`null` where it takes none).
-/// A tenant is not told why: that may name a file.
+/// State of the store: newest commit, writability, and pending erasures (`null` if the store does not accept writes).
+/// If the store does not accept writes, the reason is included. A tenant does not get the reason, because it may name a
+/// file.
 fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
     let mut part = json!({
         "seq": seq, "takes_writes": true, "erasures_pending": store.erasures_pending().ok(),
@@ -140,7 +139,7 @@ fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
     part
 }
 
-/// How a search by meaning is done, and how many of the ten nearest it was measured to find.
+/// Mode of vector search, and its measured recall at 10.
 fn search_part(state: &SearchState) -> Value {
     json!({
         "mode": state.mode.name(), "approximate": state.is_approximate,

@@ -1,4 +1,4 @@
-//! tenant: what a workspace is entitled to, and what of it is left.
+//! Family `tenant`: entitlements and quota of a workspace.
 
 mod quota;
 
@@ -13,7 +13,6 @@ use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, ServiceError, Tool};
 
 args! {
-    /// What `tenant_info` takes: nothing.
     struct Info {}
 }
 
@@ -54,7 +53,7 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         "scopes": scopes, "writes_enabled": caller.may_write(),
         "rate": rate.map(|rate| json!({"per_second": rate.calls_per_second(), "burst": rate.burst()})),
     });
-    // The operator's own has no record, and nothing is counted for it.
+    // The default workspace has no tenant record and no quota.
     if caller.metered.is_some() {
         let tenant = tenant(context)?;
         shown["email_verified"] = tenant.email_verified_at.is_some().into();
@@ -66,17 +65,17 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
 
 fn tenant(context: &Context<'_>) -> Result<Tenant, ServiceError> {
     let found = context.services.control.find_tenant(&context.caller.workspace).map_err(unknown)?;
-    // It was there a moment ago: its credential was looked up.
+    // The record existed when the credential was looked up.
     found.ok_or_else(|| ServiceError::Unmetered("the workspace has no record".to_owned()))
 }
 
-/// `{limit?, used, resets_at}`; without a limit calls are counted all the same. This call is not among them yet.
+/// `{limit?, used, resets_at}`. Calls are counted even without a limit. This call is not included yet.
 fn quota(context: &Context<'_>) -> Result<Value, ServiceError> {
     let (services, caller) = (context.services, context.caller);
     let month = Month::of(services.clock.now());
     let month =
         month.ok_or_else(|| ServiceError::Unmetered("the clock tells no month".to_owned()))?;
-    // First what is not written yet: what is written meanwhile is then counted twice rather than not at all.
+    // Read the unflushed count first: a concurrent flush is then counted twice, instead of not at all.
     let unwritten = services.meter.used_since_written(&caller.workspace, month);
     let written = services.control.usage(&caller.workspace, &month.to_string()).map_err(unknown)?;
     let used = written.used + unwritten;
@@ -89,7 +88,7 @@ fn unknown(error: ControlError) -> ServiceError {
     ServiceError::Unmetered(error.to_string())
 }
 
-/// The families that a plan has tools of.
+/// Families of which a plan includes tools.
 fn families(catalog: Catalog, plan: &Plan) -> Vec<&'static str> {
     match &plan.tools {
         Tools::Families(names) => names.clone(),

@@ -1,4 +1,4 @@
-//! work: what was tried, and what came of it.
+//! Family `work`: task attempts and their results.
 
 use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value, json};
@@ -23,19 +23,19 @@ use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of an approach and of a note in a line for people.
+    /// Maximum characters of an approach and of a note in a line of text.
     const LINE_CHARS_MAX: usize = 200;
-    /// Bytes of the evidence that is told of an attempt, as JSON.
+    /// Maximum bytes of the evidence in an attempt, as JSON.
     const EVIDENCE_BYTES_MAX: usize = 16 << 10;
-    /// The same of one step of its history.
+    /// Maximum bytes of the evidence in one history step, as JSON.
     const STEP_EVIDENCE_BYTES_MAX: usize = 4 << 10;
-    /// Bytes of a history, as JSON; the attempt stands beside it.
+    /// Maximum bytes of a history, as JSON; the answer also contains the attempt.
     const HISTORY_BYTES_MAX: usize = 24 << 10;
-    /// Versions of a history: the newest.
+    /// Maximum versions of a history: the newest.
     const HISTORY_MAX: usize = 100;
 }
 
-/// What is told of an attempt.
+/// Description of the fields of an attempt in a result.
 const ATTEMPT: &str = "attempt_id, item_id of its newest version, task, approach, status, parent_id, note, \
                        evidence, evidence_left_out (how many had no room), tags, updated_at, by.";
 const RECORD: &str = "record_task_attempt_tool";
@@ -44,12 +44,10 @@ const LIST: &str = "list_task_attempts_tool";
 const GET: &str = "get_task_attempt_tool";
 
 choices! {
-    /// Where an attempt stands when it is recorded.
     enum Begun { Planned = "planned", Running = "running" }
 }
 
 choices! {
-    /// Where an attempt stands.
     enum Standing {
         Planned = "planned",
         Running = "running",
@@ -61,7 +59,7 @@ choices! {
 }
 
 impl Standing {
-    /// Where it may go from here; nowhere from the last ones.
+    /// Allowed next states; empty for final states.
     fn moves(self) -> &'static [Self] {
         use Standing::{Abandoned, Blocked, Failed, Planned, Running, Succeeded};
         match self {
@@ -74,7 +72,6 @@ impl Standing {
 }
 
 args! {
-    /// What `record_task_attempt_tool` takes.
     struct NewAttempt {
         task: Text<1, 2000> => "What is to be done.",
         approach: Option<Text<1, 8000>> => "How.",
@@ -86,7 +83,6 @@ args! {
 }
 
 args! {
-    /// What `update_task_attempt_status_tool` takes.
     struct Moved {
         attempt_id: Id => "The attempt.",
         status: Standing => "Where it stands now.",
@@ -97,7 +93,6 @@ args! {
 }
 
 args! {
-    /// What `list_task_attempts_tool` takes.
     struct Listed {
         status: Option<Standing> => "Only these.",
         task: Option<Text<1, 200>> => "Words of the task.",
@@ -106,7 +101,6 @@ args! {
 }
 
 args! {
-    /// What `get_task_attempt_tool` takes.
     struct One {
         attempt_id: Id => "The attempt.",
     }
@@ -230,7 +224,7 @@ fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let evidence = wanted.evidence.map(|list| list.0.into_iter().map(|one| one.0).collect());
     let said = [("note", wanted.note.map(|note| Value::String(note.0))), ("evidence", evidence)];
     for (name, value) in said {
-        // Each version says what happened then; what happened before is in those before.
+        // Each version has only the note and evidence of its own step; earlier versions have the earlier ones.
         attributes.remove(name);
         attributes.extend(value.map(|value| (name.to_owned(), value)));
     }
@@ -240,7 +234,7 @@ fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("attempt_id")
 }
 
-/// An attempt goes only where the rows say.
+/// Rejects transitions that [`Standing::moves`] does not allow.
 fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ServiceError> {
     let from = Standing::of(now.text("status"));
     let allowed = from.map(Standing::moves).unwrap_or_default();
@@ -303,7 +297,6 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(answer)
 }
 
-/// One step of an attempt's history.
 fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
     let attribute = |name: &str| version.attributes.get(name).cloned();
     let said = |name| attribute(name).filter(|_| version.is_open(context));
@@ -315,7 +308,7 @@ fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
     }))
 }
 
-/// As much of some evidence as has room in so many bytes, and how much has not.
+/// Evidence that fits into `bytes_max` bytes, and the number of omitted entries.
 fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<usize>) {
     let mut room = Room::of(bytes_max);
     if let Some(Value::Array(evidence)) = &mut evidence {
@@ -324,7 +317,6 @@ fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, O
     (evidence, (room.left_out() > 0).then(|| room.left_out()))
 }
 
-/// The answer about an attempt that was written.
 fn written(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -339,7 +331,7 @@ fn written(
     Ok(answer)
 }
 
-/// An attempt as policy shows it, and a line about it.
+/// An attempt as JSON and as a line of text, as far as policy allows.
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -375,7 +367,7 @@ fn name_of(id: ItemId) -> String {
     names::item(TASK_ATTEMPT, id)
 }
 
-/// The fields of an object, without those that have nothing to say.
+/// Non-null fields of an object.
 pub(super) fn fields(object: Value) -> Map<String, Value> {
     match without_nulls(object) {
         Value::Object(fields) => fields,
@@ -383,7 +375,7 @@ pub(super) fn fields(object: Value) -> Map<String, Value> {
     }
 }
 
-/// An attempt as recall finds it.
+/// Searchable text of an attempt.
 fn in_words(attributes: &str) -> String {
     let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
     let mut text = String::new();

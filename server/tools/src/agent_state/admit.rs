@@ -1,4 +1,4 @@
-//! Whether a value is given for a purpose: asked for, or only tried.
+//! `agent_state_read_admit_tool` reads a value for a purpose; `agent_state_policy_simulate_tool` only evaluates policy.
 
 use engine::Sensitivity;
 use engine::ledger::{Decision, Effect};
@@ -18,7 +18,6 @@ const DECISION: Output = always("decision", Kind::Text).says("Of policy: allow, 
 const RULE: Output = always("rule", Kind::Text).says("The rule that decided.");
 
 args! {
-    /// What `agent_state_read_admit_tool` takes.
     struct Asked {
         agent_id: AgentId => "Whose.",
         key: StateKey => "Its name.",
@@ -27,7 +26,7 @@ args! {
 }
 
 object! {
-    /// Somebody else, as far as policy asks.
+    /// Attributes of a simulated caller, as far as policy evaluates them.
     struct Somebody {
         scopes: Option<List<Text<1, 64>, 0, 16>> => "Their scopes.",
         plan: Option<Text<1, 32>> => "Their plan.",
@@ -35,7 +34,6 @@ object! {
 }
 
 args! {
-    /// What `agent_state_policy_simulate_tool` takes.
     struct Simulated {
         agent_id: AgentId => "Whose.",
         key: StateKey => "Its name.",
@@ -122,7 +120,7 @@ fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     Ok(answer)
 }
 
-/// A value that is an object as it is; any other in an object of its own, `{"json": value}`.
+/// The value if it is an object; otherwise `{"json": value}`.
 fn value_of(record: &Record<'_>) -> Value {
     match record.attributes.get("value") {
         Some(Value::Object(fields)) => Value::Object(fields.clone()),
@@ -130,7 +128,7 @@ fn value_of(record: &Record<'_>) -> Value {
     }
 }
 
-/// What policy needs to know of a value: of one that is not there, what it would be.
+/// Policy attributes of a value, or of a new value if none exists.
 struct Class {
     sensitivity: Sensitivity,
     gates: Vec<String>,
@@ -163,7 +161,8 @@ fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let scopes = scopes_of(wanted.r#as.as_ref())?;
     let snapshot = context.snapshot();
     let record = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?;
-    // Of what the caller may not know, as of what is not there, it is told what any value would get.
+    // An unknown value is simulated like a missing value, with the class of a new value, so its existence does not
+    // leak.
     let known = record.as_ref().filter(|record| context.may_know(&record.item));
     let class = class_of(known);
     let plan = wanted.r#as.as_ref().and_then(|somebody| somebody.plan.as_ref());
@@ -184,7 +183,7 @@ fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     Ok(Answer::plain(structured, format!("{decision} ({rule})")))
 }
 
-/// The scopes that are named, if any are.
+/// Parses the scopes of a simulated caller; `None` if none are named.
 fn scopes_of(somebody: Option<&Somebody>) -> Result<Option<Vec<Scope>>, ServiceError> {
     let Some(named) = somebody.and_then(|somebody| somebody.scopes.as_ref()) else {
         return Ok(None);

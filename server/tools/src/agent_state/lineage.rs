@@ -1,4 +1,4 @@
-//! `agent_state_lineage_tool`: the versions of an agent's value.
+//! `agent_state_lineage_tool`: versions of an agent's value.
 
 use engine::hex;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "agent_state_lineage_tool";
 
 args! {
-    /// What `agent_state_lineage_tool` takes.
     struct Asked {
         agent_id: AgentId => "Whose.",
         key: StateKey => "Its name.",

@@ -1,6 +1,6 @@
-//! `agent_state`: values that agents keep between their runs, each version of which stays.
+//! Family `agent_state`: values that agents store between runs; all versions are retained.
 //!
-//! Owns the family's rows. Who may read a value is policy's: each has a gate that the scope `agent:state` opens.
+//! Policy decides who may read a value: each value has a gate that the scope `agent:state` opens.
 
 mod admit;
 mod lineage;

@@ -1,4 +1,4 @@
-//! `agent_state_write_tool`: the next version of an agent's value.
+//! `agent_state_write_tool`: stores the next version of an agent's value.
 
 use engine::{Micros, Sensitivity, Snapshot};
 use serde_json::{Map, Value, json};
@@ -19,18 +19,17 @@ const NAME: &str = "agent_state_write_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Ten years, in seconds.
+    /// Maximum time to live: ten years, in seconds.
     const TTL_MAX: i64 = 315_576_000;
-    /// More versions than any value gets.
+    /// Upper bound of version numbers, which no value reaches.
     const VERSION_MAX: i64 = 1 << 53;
-    /// Characters of a value that recall finds it by.
+    /// Maximum characters of a value in its searchable text.
     const TEXT_CHARS_MAX: usize = 4_000;
 }
 
 const MICROS: i64 = 1_000_000;
 
 args! {
-    /// What `agent_state_write_tool` takes.
     struct Written {
         agent_id: AgentId => "Whose.",
         key: StateKey => "Its name.",
@@ -103,7 +102,7 @@ fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     writing.commit(&json!({"id": names::item(AGENT_STATE, id)}), tell)?.or_overtaken("key")
 }
 
-/// Another version than the expected one is not overwritten.
+/// Rejects the write if the current version is not the expected version.
 fn refuse_other(
     expected: Option<Int<0, VERSION_MAX>>,
     before: Option<&Record<'_>>,
@@ -118,7 +117,7 @@ fn refuse_other(
     }
 }
 
-/// The answer about a version that was written: what its writer gave, and no value.
+/// Response about a written version: the arguments of the writer, without the value.
 fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let record = Record::of(snapshot, place)?;

@@ -1,5 +1,3 @@
-//! The record of an artifact (format-spec/records.md).
-
 use engine::{Place, Snapshot};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -14,23 +12,23 @@ use recalld_tool_framework::records::{Record, reference};
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Answer, Context, ServiceError};
 
-/// What is told of an artifact.
+/// Description of the fields of an artifact in a result.
 pub(super) const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
                      issued_at, updated_at, by.";
 
 choices! {
-    /// What is known of an artifact.
+    /// State of an artifact at its last comparison.
     pub(super) enum State { Issued = "issued", Changed = "changed", Missing = "missing" }
 }
 
-/// The ref of an artifact: the same kind, name and hash have the same one.
+/// The ref of an artifact: artifacts of equal kind, name and hash have an equal ref.
 pub(super) fn ref_of(kind: &str, name: &str, sha256: Option<&str>) -> String {
-    // Lengths keep apart what would run together.
+    // Length prefixes separate kind and name, which would otherwise be ambiguous.
     let named = format!("{}:{kind}{}:{name}{}", kind.len(), name.len(), sha256.unwrap_or_default());
     reference(ARTIFACT, &engine::hex(&Sha256::digest(named)))
 }
 
-/// An artifact as policy shows it, and a line about it.
+/// An artifact as JSON and as a line of text, as far as policy allows.
 pub(super) fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -61,7 +59,7 @@ pub(super) fn shown(
     Ok((shown, line))
 }
 
-/// What recall finds of an artifact.
+/// Searchable text of an artifact.
 pub(super) fn in_words(attributes: &Map<String, Value>) -> String {
     let word = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut text = format!("{} {}", word("kind"), word("name"));

@@ -1,5 +1,3 @@
-//! Artifacts get their ids: one, or many at once.
-
 use std::collections::HashMap;
 
 use engine::{ItemId, Snapshot, hex};
@@ -23,18 +21,17 @@ const MANY: &str = "issue_artifact_id_bundle_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of the attributes that a caller gives.
+    /// Maximum bytes of the attributes in a call.
     const GIVEN_BYTES_MAX: usize = 8 << 10;
-    /// Bytes of the artifacts that are told whole, as JSON.
+    /// Maximum bytes of the artifacts returned in full, as JSON; the rest is returned as ids and state.
     const TOLD_BYTES_MAX: usize = 48 << 10;
-    /// Artifacts of one bundle.
+    /// Maximum artifacts of one bundle.
     const BUNDLE_MAX: usize = 100;
-    /// How often an artifact is looked for that another call has just issued.
+    /// Maximum attempts if another call issues one of the artifacts concurrently.
     const TRIES_MAX: usize = 3;
 }
 
 args! {
-    /// What `issue_artifact_id_tool` takes.
     struct NewArtifact {
         kind: Text<1, 64> => "Such as build, report, dataset.",
         name: Text<1, 500> => "Its name.",
@@ -46,7 +43,7 @@ args! {
 }
 
 object! {
-    /// One of a bundle.
+    /// An artifact of a bundle.
     struct Member {
         kind: Text<1, 64> => "Such as build, report, dataset.",
         name: Text<1, 500> => "Its name.",
@@ -57,7 +54,6 @@ object! {
 }
 
 args! {
-    /// What `issue_artifact_id_bundle_tool` takes.
     struct Bundle {
         artifacts: List<Member, 1, BUNDLE_MAX> => "Each as issue_artifact_id_tool takes it.",
         idempotency_key: Key => "Makes a repeat harmless.",
@@ -118,7 +114,7 @@ fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     issued(context, MANY, (&wanted.idempotency_key, raw), &members)
 }
 
-/// Issues all of these in one batch. Each comes with what an error about its path begins with.
+/// Issues all of these artifacts in one batch. Each member comes with the field name for errors about its path.
 fn issued(
     context: &Context<'_>,
     tool: &'static str,
@@ -158,7 +154,7 @@ fn issued(
         if created == 0 && key.is_none() {
             return told(context, writing.snapshot(), &kept);
         }
-        // Where another call has issued one of them meanwhile, that one is found when it is looked for again.
+        // If another call has issued one of the artifacts meanwhile, the next attempt finds that artifact.
         if let Committed::Stored(answer) = writing.commit(&kept, tell)? {
             return Ok(answer);
         }
@@ -167,12 +163,12 @@ fn issued(
     Err(ServiceError::argument("name", "was issued by another call meanwhile; try again"))
 }
 
-/// The current version of the artifact of this ref.
+/// The current version of the artifact with this ref.
 fn known(snapshot: &Snapshot, reference: &str) -> Result<Option<ItemId>, ServiceError> {
     Ok(snapshot.find_ref(reference)?.map(|place| snapshot.id(place)).transpose()?)
 }
 
-/// The hash that is given, or that of the file that the path names.
+/// The hash in the arguments, or the hash of the file at the path.
 fn sha256_of(
     context: &Context<'_>,
     field: &str,
@@ -213,7 +209,6 @@ fn add(
     writing.add(item)
 }
 
-/// The answer about artifacts that have their ids.
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut artifacts = Vec::new();

@@ -1,5 +1,3 @@
-//! Which artifacts there are.
-
 use serde_json::{Map, Value};
 
 use super::artifact::{State, shown};
@@ -14,7 +12,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "list_artifact_ids_tool";
 
 args! {
-    /// What `list_artifact_ids_tool` takes.
     struct Listed {
         kind: Option<Text<1, 64>> => "Only these.",
         status: Option<State> => "Only these.",

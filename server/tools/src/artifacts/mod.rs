@@ -1,6 +1,4 @@
-//! artifacts: ids for things that are made elsewhere, and whether these are still what they were.
-//!
-//! Owns the family's rows.
+//! Family `artifacts`: ids of things made elsewhere, and comparison of these things with their issued hashes.
 
 mod artifact;
 mod issue;

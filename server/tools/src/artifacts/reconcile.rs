@@ -1,4 +1,4 @@
-//! Whether an artifact is still what it was.
+//! Comparison of an artifact with the hash that it was issued with.
 
 use engine::{Snapshot, hex};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "reconcile_artifact_id_tool";
 
 args! {
-    /// What `reconcile_artifact_id_tool` takes.
     struct Compared {
         artifact_id: Id => "The artifact.",
         content_sha256: Option<Sha256> => "What it is now; or give path.",
@@ -71,7 +70,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
         }
     } else {
         let mut attributes = record.attributes.clone();
-        // What was issued stays known, so that a return to it is seen.
+        // The issued hash is retained, so that a return to it is detected.
         let issued = record.attributes.get("content_sha256").cloned();
         if let Some(issued) = issued {
             attributes.entry("issued_sha256").or_insert(issued);
@@ -85,7 +84,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     writing.commit(&kept, tell)?.or_overtaken("artifact_id")
 }
 
-/// The hash of a file; `None` where there is none.
+/// SHA-256 of a file; `None` if the file does not exist.
 fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ServiceError> {
     let refused = |why: String| ServiceError::argument("path", why);
     let file = match context.workspace.roots().resolve(path) {
@@ -98,7 +97,7 @@ fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ServiceE
     Ok(Some(hex(&hashed.ok_or(ServiceError::Cancelled)?)))
 }
 
-/// How an artifact compares with what was found of it, and what is known of it from now on.
+/// Compares an artifact with the hash found now; returns the result word and the new state.
 fn compared(record: &Record<'_>, found: Option<&str>) -> (&'static str, State) {
     let issued = match record.text("issued_sha256") {
         "" => record.text("content_sha256"),

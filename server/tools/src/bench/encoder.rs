@@ -1,4 +1,4 @@
-//! `brain_benchmark_encoder`: how long a text takes to become a vector.
+//! `brain_benchmark_encoder`: time to embed a text.
 
 use serde_json::{Map, Value};
 
@@ -10,13 +10,12 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "brain_benchmark_encoder";
-/// Tokens that the model puts around every text.
+/// Special tokens that the model adds to every text.
 const TOKENS_AROUND: i64 = 2;
-/// Words that are one token each, so that no two texts in a row are the same.
+/// Words of one token each, rotated so that no two texts in a row are equal.
 const WORDS: [&str; 8] = ["memory", "river", "stone", "light", "water", "music", "house", "paper"];
 
 args! {
-    /// What `brain_benchmark_encoder` takes.
     struct Asked {
         tokens: Int<4, 256> = Int(16) => "Of each text.",
         n: Int<1, 1000> = Int(50) => "How many texts.",

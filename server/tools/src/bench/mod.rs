@@ -1,6 +1,4 @@
-//! bench: how fast and how good the service is, here and now.
-//!
-//! Owns the family's rows.
+//! Family `bench`: measurements of speed and quality on this machine and this workspace.
 
 mod encoder;
 mod quality;

@@ -1,4 +1,4 @@
-//! `brain_benchmark_quality`: whether recall finds what is known to be there.
+//! `brain_benchmark_quality`: known-item retrieval over the items of the workspace.
 
 use engine::{ItemId, Place, Snapshot};
 use serde_json::{Map, Value};
@@ -18,21 +18,20 @@ const NAME: &str = "brain_benchmark_quality";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words of a question.
+    /// Maximum words of a question.
     const WORDS_MAX: usize = 8;
-    /// Items that are looked at for each one that is looked for: a document has no text of its own.
+    /// Items sampled for each item to find, because some items, such as documents, have no text of their own.
     const SAMPLED_EACH: usize = 4;
 }
 
-/// Characters that a word has at least to be part of a question.
+/// Minimum characters of a word in a question.
 const WORD_CHARS_MIN: usize = 4;
-/// Words that a sentence has at least to make a question.
+/// Minimum words of a question.
 const WORDS_MIN: usize = 3;
 const METHOD: &str = "known-item retrieval: up to 8 longer words of an item's longest sentence are asked, and the item \
                       is looked for among the answers of the governed path; items that say the same count as it";
 
 args! {
-    /// What `brain_benchmark_quality` takes.
     struct Asked {
         n: Int<10, 500> = Int(100) => "How many items to look for.",
         idempotency_key: Key => "Makes a repeat harmless.",
@@ -65,7 +64,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     if let Some(first) = first {
         return Ok(first);
     }
-    // The sample is part of the 10 s.
+    // The 10 s limit includes the sampling.
     let mut timer = Timer::begin(context);
     let recall = RecallContext::now(context)?;
     let snapshot = &recall.view.snapshot;
@@ -94,7 +93,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     kept(writing, NAME, figures)
 }
 
-/// So many of the items, evenly among those that can be asked for, each with its question.
+/// At most `many` items with their questions, evenly spread over the items from which a question can be made.
 fn askable(
     snapshot: &Snapshot,
     places: &[Place],
@@ -115,7 +114,7 @@ fn askable(
     Ok(found)
 }
 
-/// Words of the longest sentence; `None` where there are too few.
+/// Makes a question of the longer words of the longest sentence; `None` if there are too few.
 fn question_of(text: &str) -> Option<String> {
     let sentences = text.split(['.', '!', '?', '\n']);
     let words = |sentence: &str| -> Vec<String> {
@@ -128,7 +127,7 @@ fn question_of(text: &str) -> Option<String> {
     (words.len() >= WORDS_MIN).then(|| words.join(" "))
 }
 
-/// Where an item, or one that says the same, comes among the answers; from 1.
+/// Rank of an item, or of a duplicate of the item, in the answer, from 1; `None` if it is not found.
 fn rank_of(
     context: &Context<'_>,
     recall: &RecallContext<'_>,

@@ -1,4 +1,4 @@
-//! `brain_benchmark_recall`: how long recall takes on what is stored here.
+//! `brain_benchmark_recall`: latency of recall on the items of the workspace.
 
 use engine::{Filter, Place, Snapshot};
 use serde_json::{Map, Value};
@@ -18,17 +18,16 @@ const NAME: &str = "brain_benchmark_recall";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Words of a question.
+    /// Maximum words of a question.
     const WORDS_MAX: usize = 12;
 }
 
 choices! {
-    /// Which way of recall is measured.
+    /// Recall path to measure.
     enum Lane { Keyword = "keyword", Semantic = "semantic", Governed = "governed" }
 }
 
 args! {
-    /// What `brain_benchmark_recall` takes.
     struct Asked {
         queries: Int<1, 200> = Int(50) => "How many.",
         lane: Lane = Lane::Governed => "Which way of recall.",
@@ -64,7 +63,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     if let Some(first) = first {
         return Ok(first);
     }
-    // The sample is part of the 10 s.
+    // The 10 s limit includes the sampling.
     let mut timer = Timer::begin(context);
     let recall = RecallContext::now(context)?;
     let snapshot = &recall.view.snapshot;
@@ -92,7 +91,8 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     kept(writing, NAME, figures)
 }
 
-/// Places of current items that the caller reads, evenly spread in the order of writing, and how many there are.
+/// Row addresses of current items that the caller may read, evenly spread in write order, and the number of current
+/// visible rows.
 pub(super) fn sampled(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -108,7 +108,7 @@ pub(super) fn sampled(
     let mut places = Vec::with_capacity(many.min(rows));
     let mut seen = 0_usize;
     snapshot.each_admitted(&filter, |_, place| {
-        // One at each step of rows / many.
+        // Selects one row at each step of rows / many.
         let is_due = seen * many / rows.max(1) >= places.len() || rows <= many;
         seen += 1;
         if is_due && places.len() < many {

@@ -1,4 +1,4 @@
-//! `brain_benchmark_report`: the figures of earlier benchmarks.
+//! `brain_benchmark_report`: figures of earlier benchmarks.
 
 use engine::ledger::Effect;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touche
 const NAME: &str = "brain_benchmark_report";
 
 args! {
-    /// What `brain_benchmark_report` takes.
     struct Asked {
         cursor: Option<Cursor> => "next_cursor of the page before.",
     }

@@ -1,4 +1,4 @@
-//! `brain_benchmark_storage`: how fast the disk takes items and gives them back, on a scratch store.
+//! `brain_benchmark_storage`: write and read speed of the disk, measured on a scratch store.
 
 use std::fs;
 use std::io;
@@ -26,17 +26,16 @@ limit_table::limits! {
 
     /// Items of one batch.
     const BATCH_ITEMS: usize = 256;
-    /// Items that are written one by one, each waiting for the disk.
+    /// Maximum items written one by one, each with its own fsync.
     const SINGLE_MAX: usize = 50;
 }
 
 /// Characters of an item's text.
 const TEXT_CHARS: usize = 400;
-/// One scratch store at a time on this machine.
+/// Permits one scratch store at a time on this machine.
 static TURN: LazyLock<Turns> = LazyLock::new(Turns::default);
 
 args! {
-    /// What `brain_benchmark_storage` takes.
     struct Asked {
         n: Int<1, 100_000> = Int(1000) => "Items to write and read.",
         idempotency_key: Key => "Makes a repeat harmless.",
@@ -64,11 +63,12 @@ pub(super) const STORAGE: Tool = Tool {
     example: r#"{"n": 20}"#,
 };
 
-/// A folder that goes however the benchmark ends. Where the process ended first, it goes at the next start.
+/// Scratch directory, removed on drop. If the process is killed first, the next start of the server removes the
+/// directory.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Made anew: what a killed process left goes first.
+    /// Creates the directory; first removes a directory that a killed process left.
     fn make(data: &Path) -> io::Result<Self> {
         let folder = data.join(BENCH_SCRATCH);
         match fs::remove_dir_all(&folder) {
@@ -82,7 +82,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now goes at the next start, or before the next benchmark.
+        // If the removal fails, the next start or the next benchmark removes the directory.
         let _left = fs::remove_dir_all(&self.0);
     }
 }
@@ -109,7 +109,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     kept(writing, NAME, figures)
 }
 
-/// Waits until no other such benchmark runs, as long as one may take: two would measure each other.
+/// Waits for the permit until the deadline, at most `TIME_MAX`: concurrent benchmarks would measure each other.
 fn turn(context: &Context<'_>) -> Result<Turn<'static>, ServiceError> {
     let until = context.deadline.min(Instant::now() + TIME_MAX);
     let turn = TURN.take(&CallScope { deadline: Some(until), ..context.scope() });
@@ -126,7 +126,7 @@ fn figures(
 ) -> Result<Map<String, Value>, ServiceError> {
     let mut timer = Timer::begin(context);
     let singles = SINGLE_MAX.min(many);
-    // Batches, items one by one, and reads: one after another.
+    // Total progress: batches, then single items, then reads.
     let of = many.div_ceil(BATCH_ITEMS) + singles + many;
     let mut ids: Vec<ItemId> = Vec::with_capacity(many);
     while ids.len() < many && timer.goes_on()? {
@@ -149,7 +149,7 @@ fn figures(
         if turn.is_multiple_of(BATCH_ITEMS) && !timer.goes_on()? {
             break;
         }
-        // A step that has no factor in common with most counts visits items far apart.
+        // A prime step, which has no common factor with most counts, so that consecutive reads are far apart.
         let id = ids[(turn * 7_919) % count];
         timer.measure(of, "read", || {
             let place = snapshot.find(id)?;
@@ -164,7 +164,7 @@ fn figures(
     Ok(figures.as_object().cloned().unwrap_or_default())
 }
 
-/// What was measured so far of so many items; the next begins anew.
+/// Figures of the measurements so far, which cover `items` items; clears the measurements.
 fn rate(timer: &mut Timer<'_>, items: usize) -> Value {
     let mut took = std::mem::take(&mut timer.took);
     let whole: Duration = took.iter().sum();

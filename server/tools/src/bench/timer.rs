@@ -1,5 +1,4 @@
-//! The time that a benchmark may take, and the record of its figures
-//! (format-spec/records.md).
+//! Time limit of a benchmark, and the record of its figures (format-spec/records.md).
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,11 @@ use recalld_tool_framework::{Answer, Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// The longest that a benchmark measures.
+    /// Maximum duration of a benchmark.
     pub(super) const TIME_MAX: Duration = Duration::from_secs(10);
 }
 
-/// How many a benchmark measured.
+/// Result field: number of measurements.
 pub(super) const N: Output = always("n", Kind::Integer).says("How many were measured.");
 pub(super) const P50: Output =
     always("p50_ms", Kind::Number).says("Half took no longer, in milliseconds.");
@@ -30,12 +29,12 @@ pub(super) const P99: Output = always("p99_ms", Kind::Number).says("99 in 100 to
 pub(super) const CUT: Output =
     always("truncated", Kind::Flag).says("Whether 10 s were over before all were measured.");
 
-/// The time of one benchmark.
+/// Measurements and time limit of one benchmark.
 pub(super) struct Timer<'c> {
     pub(super) context: &'c Context<'c>,
     pub(super) ends: Instant,
     pub(super) took: Vec<Duration>,
-    /// Measured so far, whatever became of their times: how far it has come.
+    /// All measurements so far, including those cleared from `took`; for progress reports.
     pub(super) done: u64,
     pub(super) is_cut: bool,
 }
@@ -46,10 +45,10 @@ impl<'c> Timer<'c> {
         Self { context, ends, took: Vec::new(), done: 0, is_cut: false }
     }
 
-    /// Whether there is time for one more.
+    /// Returns true if there is time for another measurement.
     ///
     /// # Errors
-    /// Nobody waits for the figures any more.
+    /// Returns an error if the call was cancelled.
     pub(super) fn goes_on(&mut self) -> Result<bool, ServiceError> {
         if self.context.cancel.is_cancelled() {
             return Err(ServiceError::Cancelled);
@@ -58,7 +57,7 @@ impl<'c> Timer<'c> {
         Ok(!self.is_cut)
     }
 
-    /// Measures one, and says how far it has come.
+    /// Measures `work` once and reports progress.
     pub(super) fn measure<T>(&mut self, of: usize, what: &str, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
@@ -70,7 +69,7 @@ impl<'c> Timer<'c> {
         done
     }
 
-    /// The figures of what was measured.
+    /// Count, percentiles and `truncated` of the measurements.
     pub(super) fn figures(&mut self) -> Map<String, Value> {
         self.took.sort_unstable();
         let figures = json!({
@@ -81,19 +80,19 @@ impl<'c> Timer<'c> {
     }
 }
 
-/// The duration, in milliseconds, that so many in a hundred do not exceed (nearest rank); 0 of none.
+/// Percentile in milliseconds (nearest rank); 0 if there are no measurements.
 pub(super) fn at(sorted: &[Duration], percent: usize) -> Value {
     let rank = (sorted.len() * percent).div_ceil(100);
     let took = sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default();
     rounded(took.as_secs_f64() * 1e3)
 }
 
-/// A figure with three decimals.
+/// Rounds to three decimals.
 pub(super) fn rounded(figure: f64) -> Value {
     json!((figure * 1e3).round() / 1e3)
 }
 
-/// Keeps the figures of a benchmark and tells them.
+/// Stores the figures of a benchmark and returns them.
 pub(super) fn kept(
     writing: Writing<'_>,
     name: &'static str,
@@ -106,7 +105,7 @@ pub(super) fn kept(
         title: format!("Benchmark {name}"),
         text: Value::Object(figures).to_string(),
         attributes: attributes.to_string(),
-        // Figures are no memories: nobody is to recall them.
+        // Figures are not memories, so recall must not find them.
         searchable: false,
         ..ItemDraft::default()
     })?;
@@ -114,7 +113,7 @@ pub(super) fn kept(
     writing.commit(&json!({"id": names::item(BENCH, id)}), tell)?.or_overtaken("idempotency_key")
 }
 
-/// A benchmark whose figures an earlier call with the same key has kept.
+/// Begins the write operation; also returns the figures stored by an earlier call with this idempotency key.
 pub(super) fn begin<'c>(
     context: &'c Context<'c>,
     tool: &'static str,
@@ -126,7 +125,7 @@ pub(super) fn begin<'c>(
     Ok((writing, first))
 }
 
-/// The figures as they were kept.
+/// Response with the figures as stored.
 pub(super) fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
     let record = Record::of(snapshot, place)?;

@@ -1,6 +1,7 @@
-//! recall, for plain words: a command to the tool that does it.
+//! `brain_command`: routes a command in plain words to a tool.
 //!
-//! Owns the row, and who may be led where; `recalld-intent` reads the words.
+//! Contains the catalog row, and the check which tools the caller may be routed to. `recalld-intent` interprets the
+//! words.
 
 mod running;
 
@@ -17,12 +18,11 @@ use running::Once;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a command.
+    /// Maximum characters of a command.
     const COMMAND_CHARS_MAX: usize = 2048;
 }
 
 args! {
-    /// What `brain_command` takes.
     struct Command {
         command: Text<1, COMMAND_CHARS_MAX> => "One thing, in plain words; ids, paths and texts in quotes help.",
         dry_run: bool = false => "Only say what would be called.",
@@ -95,7 +95,7 @@ fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     Ok(Answer { structured, text, ..answer })
 }
 
-/// What keeps the tool from being called; `None` where nothing does.
+/// Reason for not calling the tool; `None` if the call may proceed.
 fn missing(choice: &Choice, tool: &Tool, dry_run: bool, confirm: bool) -> Option<String> {
     if !choice.needs.is_empty() {
         return Some(format!("the command does not say its {}", choice.needs.join(", ")));
@@ -108,7 +108,7 @@ fn missing(choice: &Choice, tool: &Tool, dry_run: bool, confirm: bool) -> Option
     }
 }
 
-/// The answer where it cannot be told what is wanted.
+/// Response for a command that cannot be routed.
 fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
     let named: Vec<&str> = alternatives.iter().filter_map(|one| one["tool"].as_str()).collect();
     let near =
@@ -120,13 +120,14 @@ fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
     Answer::plain(structured, text)
 }
 
-/// A tool that the caller may use, and that is not this one.
+/// Finds a tool that the caller may use, other than `brain_command` itself.
 fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
     let mut tools = context.services.catalog.visible_to(context.caller, Profile::Full);
     tools.find(|tool| tool.name == name && tool.name != COMMAND)
 }
 
-/// What else it may be for, as far as the caller may use it: by cues, else by the words of the rows.
+/// Other candidates that the caller may use: from the rules, or, if there are none, by word overlap with the catalog
+/// rows.
 fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Value> {
     let row = |tool: &str, sure: u8, why: &str| json!({"tool": tool, "confidence": confidence(sure), "why": why});
     let by_cues = others.iter().filter(|choice| usable(context, choice.tool).is_some());

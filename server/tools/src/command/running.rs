@@ -1,7 +1,7 @@
-//! The call that a command leads to, within the call of the command.
+//! The tool call nested in a `brain_command` call.
 //!
-//! Owns how the two go together: one reservation, one deadline, one cancel; an entry in the ledger for each; one key
-//! for both. Knows no words.
+//! Both calls share one reservation, one deadline, one cancellation token and one idempotency key; each has its own
+//! ledger entry.
 
 use std::cell::Cell;
 
@@ -14,26 +14,26 @@ use recalld_intent::COMMAND;
 use recalld_tool_framework::writing::{Key, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Stored, Tool};
 
-/// The key of a command, and what is on record of an earlier one with the same.
+/// Idempotency key of a command, and the record of an earlier call with this key.
 pub(super) struct Once<'c> {
     writing: Option<Writing<'c>>,
     key: Option<String>,
-    /// When the command was understood first.
+    /// Time at which the first call with this key interpreted the command.
     first: Option<Micros>,
 }
 
 impl<'c> Once<'c> {
-    /// Looks for an earlier call with this key.
+    /// Finds an earlier call with this key.
     ///
     /// # Errors
-    /// It had other arguments.
+    /// Returns an error if the earlier call had other arguments.
     pub(super) fn begin(
         context: &'c Context<'c>,
         key: &Key,
         raw: &Map<String, Value>,
     ) -> Result<Self, ServiceError> {
         let Some(given) = key else { return Ok(Self { writing: None, key: None, first: None }) };
-        // Whoever uses the same key for a tool by its name means another call.
+        // The derived key must differ from the caller's key, which the caller may use for a direct call of the tool.
         let within = hex(&hash_call(COMMAND, &Value::from(given.0.as_str())));
         let writing = Writing::begin(context, COMMAND, key, raw);
         let first = Cell::new(None);
@@ -44,20 +44,20 @@ impl<'c> Once<'c> {
         Ok(Self { writing: Some(writing), key: Some(within), first: first.get() })
     }
 
-    /// The time by which the words of the command are read: that of the first call, so that a repeat of `tomorrow`
-    /// means the same day.
+    /// Reference time for interpreting the command: the time of the first call, so that `tomorrow` means the same day
+    /// in a repeat.
     pub(super) fn now(&self, context: &Context<'_>) -> Micros {
         self.first.unwrap_or_else(|| context.services.clock.now())
     }
 
-    /// Gives the call within its key, which is of the command's alone.
+    /// Adds the derived idempotency key to the arguments of a writing tool.
     fn hand_on(&self, tool: &Tool, raw: &mut Map<String, Value>) {
         if let Some(key) = self.key.as_ref().filter(|_| tool.change != Change::Nothing) {
             raw.insert("idempotency_key".to_owned(), key.as_str().into());
         }
     }
 
-    /// Puts on record that the command was done, and when it was understood; what it wrote is the tool's to tell.
+    /// Records that the command was executed, and its reference time. The tool records its own response.
     fn keep(self, at: Micros) -> Result<(), ServiceError> {
         let Some(writing) = self.writing.filter(|_| self.first.is_none()) else { return Ok(()) };
         let told = |_: &Snapshot, _: &Value| Ok(Answer::plain(Value::Null, String::new()));
@@ -65,11 +65,11 @@ impl<'c> Once<'c> {
     }
 }
 
-/// Calls the tool, and gives its answer: what was written is told to the command's own entry, too, so that a command
-/// that wrote counts, however late it is answered.
+/// Calls the tool and returns its answer. Written items are also recorded in the command's ledger entry, so a command
+/// that wrote counts against the quota even if it is answered late.
 ///
 /// # Errors
-/// Those of the tool, which say that it was called by a command.
+/// Returns the errors of the tool, rewritten to name the command.
 pub(super) fn run(
     context: &Context<'_>,
     tool: &Tool,
@@ -93,7 +93,7 @@ pub(super) fn run(
     }
 }
 
-/// The error of the call within, as the command's own: its entry in the ledger has what is behind it already.
+/// Rewrites an error of the nested call for the command. The ledger entry of the nested call already has the details.
 fn told(tool: &Tool, error: ServiceError) -> ServiceError {
     let within = |field: &str, why: &str| format!("as {field} of {}: {why}", tool.name);
     match error {
@@ -107,13 +107,13 @@ fn told(tool: &Tool, error: ServiceError) -> ServiceError {
     }
 }
 
-/// An error that came after something had been written.
+/// Marks an error as partially applied if the nested call had written items.
 fn after(error: ServiceError, written: &[Touched]) -> ServiceError {
     if written.is_empty() {
         return error;
     }
     let ids = written.iter().map(|one| ItemId(u128::from_le_bytes(one.item)));
-    // What was raised or lowered is in the entry of the call within.
+    // Raised and lowered items are in the ledger entry of the nested call.
     let stored = Stored { written: ids.collect(), ..Stored::default() };
     ServiceError::BrokenOff { error: Box::new(error), stored: Box::new(stored) }
 }

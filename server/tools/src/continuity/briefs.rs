@@ -1,4 +1,4 @@
-//! What a day brought, for a person or a program.
+//! `generate_daily_brain_brief_tool`: the daily brief as Markdown or JSON.
 
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
@@ -10,12 +10,10 @@ use recalld_tool_framework::results::{Kind, TRUNCATED, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 choices! {
-    /// The form of a brief.
     enum Form { Markdown = "markdown", Json = "json" }
 }
 
 args! {
-    /// What `generate_daily_brain_brief_tool` takes.
     struct Wanted {
         date: Option<Day> => "Today by default.",
         timezone: Zone = Zone(TimeZone::UTC) => "IANA.",

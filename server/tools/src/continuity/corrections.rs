@@ -1,4 +1,4 @@
-//! What was wrong, and what is right.
+//! Corrections: a wrong statement and its replacement.
 
 use engine::{ItemDraft, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "record_operator_correction_tool";
 
 args! {
-    /// What `record_operator_correction_tool` takes.
     struct Correction {
         wrong: Text<1, 8000> => "What was said or assumed.",
         right: Text<1, 32768> => "What holds, self-contained.",
@@ -83,7 +82,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     writing.commit(&kept, tell)?.or_overtaken("item_id")
 }
 
-/// Whether an item may be superseded by what is right.
+/// Fails unless a correction may supersede the item.
 fn may_correct(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -113,8 +112,8 @@ fn may_correct(
     Err(ServiceError::argument("item_id", why))
 }
 
-/// The correction says what is right, so that whoever finds it by its words is told that; what was wrong stands
-/// in its attributes.
+/// Draft of the correction. Its text is the right statement, so that recall returns that statement; the wrong statement
+/// is an attribute.
 fn draft(wanted: &Correction) -> ItemDraft {
     let mut text = wanted.right.0.clone();
     if let Some(reason) = &wanted.reason {
@@ -137,7 +136,8 @@ fn attributes(wanted: &Correction, about: Option<&About>) -> String {
     Value::Object(attributes).to_string()
 }
 
-/// The same item with the right text; all else that it is stays, but for a title that may say the wrong thing.
+/// Draft of the corrected item: new text, all other fields copied. The title is not copied, because it may contain the
+/// wrong statement.
 fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
     let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
     ItemDraft {

@@ -1,4 +1,4 @@
-//! Things to come back to at a time.
+//! Follow-ups: reminders with a due time, once or repeated.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const SCHEDULE_NAME: &str = "schedule_followup_tool";
 const COMPLETE_NAME: &str = "complete_followup_tool";
 const DUE_NAME: &str = "due_followups_tool";
-/// What is told of a follow-up.
+/// Description of the fields of a follow-up in a result.
 const TOLD: &str = "followup_id, item_id of its newest version, text, due_at, due_local by the clocks of its time \
                     zone, state, repeat, timezone, about, note, updated_at, by. Of a redacted one the ids alone.";
-/// Where a follow-up stands.
+/// Attribute of the follow-up's state.
 const STATE: &str = "state";
 const OPEN: &str = "open";
 const DONE: &str = "done";
 const DUE_AT: &str = "due_at";
-/// The relation of a follow-up to the one before it of the same series.
+/// Relation from a follow-up to its predecessor in a repeated series.
 const FOLLOWS: &str = "follows";
 
-/// When something is due, and the time zone that was written beside it.
+/// Due time, with the time zone or offset of the argument.
 #[derive(Debug)]
 struct DueAt {
     at: Micros,
@@ -61,7 +61,7 @@ impl Argument for DueAt {
         let pieces = pieces.map_err(|error| format!("not a time in RFC 3339: {error}"))?;
         let zone = pieces.to_time_zone().map_err(|error| format!("its time zone: {error}"))?;
         let offset = pieces.to_numeric_offset();
-        // A zero offset is UTC, which has a name.
+        // A zero offset is stored as UTC, which has a name.
         let fixed = offset.filter(|offset| !offset.is_zero()).map(TimeZone::fixed);
         Ok(Self { at, zone: zone.or(fixed).unwrap_or(TimeZone::UTC) })
     }
@@ -74,7 +74,6 @@ impl Shown for DueAt {
 }
 
 args! {
-    /// What `schedule_followup_tool` takes.
     struct NewFollowup {
         text: Text<1, 2000> => "What to come back to.",
         due_at: DueAt => "When.",
@@ -86,7 +85,6 @@ args! {
 }
 
 args! {
-    /// What `complete_followup_tool` takes.
     struct Completed {
         followup_id: Id => "The follow-up.",
         note: Option<Text<1, 8000>> => "What came of it.",
@@ -95,7 +93,6 @@ args! {
 }
 
 args! {
-    /// What `due_followups_tool` takes.
     struct Due {
         before: Option<Time> => "Due by then; now by default.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
@@ -220,7 +217,7 @@ fn refuse_done(now: &Record<'_>) -> Result<(), ServiceError> {
     Err(ServiceError::argument("followup_id", why))
 }
 
-/// The version that says it is done.
+/// Draft of the version with state `done`.
 fn closed(now: &Record<'_>, note: Option<String>) -> ItemDraft {
     let mut attributes = now.attributes.clone();
     attributes.insert(STATE.to_owned(), DONE.into());
@@ -230,7 +227,7 @@ fn closed(now: &Record<'_>, note: Option<String>) -> ItemDraft {
     item
 }
 
-/// The follow-up that comes after one that repeats, and the item that it is about if that is still there.
+/// Draft of the next follow-up of a repeated series, and the subject item if it still exists.
 fn next_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -239,7 +236,7 @@ fn next_of(
     let repeat = Repeat::of(now.text("repeat")).unwrap_or(Repeat::None);
     let Some(due) = now.time(DUE_AT) else { return Ok(None) };
     let first = now.time("first_due_at").unwrap_or(due);
-    // One that is done before it is due is done for that time.
+    // A follow-up completed before its due time counts for that due time.
     let after = context.services.clock.now().max(due);
     let Some(next) = next_after(first, &zone_of(now), repeat, after) else { return Ok(None) };
     let mut attributes = now.attributes.clone();
@@ -273,11 +270,11 @@ fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(paging.page(rows)?.into_answer("followups", "Nothing is due."))
 }
 
-/// An open follow-up: when it is due, its version's id, where that lies.
+/// An open follow-up: due time, id and row address of its version.
 pub(crate) type Open = (Micros, ItemId, Place);
 
-/// The open follow-ups that are due by a time and come after a place of this order, soonest first; at most `most`,
-/// and how many there are.
+/// Open follow-ups due up to `before` and after the position `after`, soonest first. Returns their total and at most
+/// `most` follow-ups.
 pub(crate) fn soonest(
     snapshot: &Snapshot,
     hidden: Option<Arc<Hidden>>,
@@ -303,7 +300,6 @@ pub(crate) fn soonest(
     Ok((count, sorted.map(|(Reverse(due), (id, place))| (due, id, place)).collect()))
 }
 
-/// The answer about what was scheduled or done.
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(json!({}), String::new());
     for (from, field) in [("id", "followup"), ("next", "next")] {
@@ -316,7 +312,7 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     Ok(answer)
 }
 
-/// A follow-up as policy shows it, and a line about it.
+/// A follow-up as JSON and as a line of text, as far as policy allows.
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -358,42 +354,41 @@ fn shown(
     Ok((shown, line))
 }
 
-/// How often it is due, where it is more than once.
+/// The repeat interval; `None` if the follow-up does not repeat.
 fn again<'a>(record: &'a Record<'_>) -> Option<&'a str> {
     let repeat = record.text("repeat");
     Repeat::of(repeat).is_some_and(|repeat| repeat != Repeat::None).then_some(repeat)
 }
 
-/// How long ago it was due, in whole seconds; `None` before that.
+/// Whole seconds since the due time; `None` before the due time.
 fn late_seconds(due: Micros, context: &Context<'_>) -> Option<u64> {
-    /// Microseconds of a second.
     const SECOND: u64 = 1_000_000;
     let late = context.services.clock.now().0.saturating_sub(due.0);
     u64::try_from(late).ok().map(|late| late / SECOND)
 }
 
-/// The same for programs: ISO 8601.
+/// Duration in ISO 8601.
 fn iso_duration(seconds: u64) -> String {
     SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)).to_string()
 }
 
-/// A moment as the clocks of a zone show it (RFC 9557).
+/// Local time in a zone (RFC 9557).
 fn local(at: Micros, zone: TimeZone) -> Option<String> {
     Timestamp::from_microsecond(at.0).ok().map(|time| time.to_zoned(zone).to_string())
 }
 
-/// The name of a zone as it is stored: that of the IANA database, or an offset.
+/// Stored name of a zone: IANA name or offset.
 fn name_of(zone: &TimeZone) -> Option<String> {
     DateTimePrinter::new().time_zone_to_string(zone).ok()
 }
 
-/// The zone of a follow-up; UTC where what is stored names none.
+/// Time zone of a follow-up; UTC if no valid zone is stored.
 fn zone_of(record: &Record<'_>) -> TimeZone {
     let zone = DateTimeParser::new().parse_time_zone(record.text("timezone"));
     zone.unwrap_or(TimeZone::UTC)
 }
 
-/// A follow-up as recall finds it.
+/// Searchable text of a follow-up.
 fn in_words(attributes: &str) -> String {
     let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
     let word = |name: &str| attributes[name].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the operator is after.
+//! Intents: goals of the operator.
 
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const NAME: &str = "capture_operator_intent_tool";
 
 choices! {
-    /// How far ahead an intent looks.
     pub(crate) enum Horizon {
         Today = "today",
         Week = "week",
@@ -26,7 +25,7 @@ choices! {
 }
 
 impl Horizon {
-    /// Days after which it has lapsed; `None` for never.
+    /// Days until the intent expires; `None` if it never expires.
     pub(crate) fn days(self) -> Option<i64> {
         match self {
             Self::Today => Some(1),
@@ -38,7 +37,6 @@ impl Horizon {
 }
 
 args! {
-    /// What `capture_operator_intent_tool` takes.
     struct Intent {
         intent: Text<1, 8000> => "Self-contained.",
         horizon: Horizon = Horizon::Open => "How far ahead it looks.",

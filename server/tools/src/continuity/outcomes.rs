@@ -1,4 +1,4 @@
-//! How something turned out.
+//! Outcomes of decisions, attempts and other items.
 
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
@@ -14,11 +14,11 @@ use recalld_tool_framework::writing::{Key, Tell, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "record_outcome_valence_tool";
-/// The relation of an outcome to the item that it is of.
+/// Relation from an outcome to its subject item.
 const OUTCOME_OF: &str = "outcome_of";
 
 object! {
-    /// What was measured.
+    /// A measured value.
     struct Metric {
         name: Text<1, 100> => "What.",
         value: AnyNumber => "How much.",
@@ -27,7 +27,6 @@ object! {
 }
 
 args! {
-    /// What `record_outcome_valence_tool` takes.
     struct Outcome {
         subject: Option<Text<1, 500>> => "What turned out so, where no item stands for it.",
         item_id: Option<Id> => "The decision, attempt or other item that did.",
@@ -102,7 +101,7 @@ fn draft(wanted: &Outcome, about: Option<&About>) -> ItemDraft {
     }
 }
 
-/// An outcome as recall finds it. The item that it is of is named by its id alone: what it says may be erased.
+/// Searchable text of an outcome. The subject item appears only by its id, because its content may be erased later.
 fn in_words(wanted: &Outcome, about: Option<&About>) -> String {
     let of = wanted.subject.as_ref().map(|subject| subject.0.as_str());
     let of = of.or(about.map(|about| about.name.as_str())).unwrap_or_default();

@@ -1,5 +1,7 @@
-//! The records of the family (format-spec/records.md): the item that one is about, and the form in which one is shown.
-//! A record about an item is at least as closed as that item: it has its gates, and is no less sensitive.
+//! Shared parts of the family's records (format-spec/records.md): the subject item, and the JSON form.
+//!
+//! A record about an item is at least as restricted as that item: it has all gates of the item, and at least its
+//! sensitivity.
 
 use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
@@ -16,27 +18,27 @@ use recalld_tool_framework::{Answer, Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text that was written and is told: an answer may have two of them, and what they are about.
+    /// Maximum bytes of a written text in an answer; an answer may contain two such texts and their subject.
     pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 20 << 10;
 }
 
-/// The relation of a record to the item that it is about.
+/// Relation from a record to its subject item.
 pub(super) const ABOUT: &str = "about";
 
-/// The item that a record is about.
+/// Subject item of a record.
 pub(super) struct About {
     pub(super) id: ItemId,
-    /// Its id, as clients see it.
+    /// Item id in wire form.
     pub(super) name: String,
     pub(super) sensitivity: Sensitivity,
     pub(super) gates: Vec<String>,
 }
 
 impl About {
-    /// The one that an argument names, where it names one.
+    /// The subject named by an argument; `None` if the argument is omitted.
     ///
     /// # Errors
-    /// There is none that the caller may know.
+    /// Returns an error if the caller can know of no such item.
     pub(super) fn find(
         context: &Context<'_>,
         snapshot: &Snapshot,
@@ -53,7 +55,7 @@ impl About {
         Self { id: item.id, name, sensitivity: item.sensitivity, gates }
     }
 
-    /// What is said about an item may tell what the item says: the record is closed to whom the item is.
+    /// Restricts a record to the readers of its subject, because the record may disclose the subject's content.
     pub(super) fn cover(&self, record: &mut ItemDraft) {
         record.sensitivity = record.sensitivity.max(self.sensitivity);
         let new = self.gates.iter().filter(|gate| !record.gates.contains(gate)).cloned();
@@ -82,7 +84,7 @@ pub(super) fn stored(
     Ok(Value::Object(shown))
 }
 
-/// Takes out of attributes the item that they are about, where the caller may not know of it.
+/// Removes the subject item from attributes if the caller may not know of the item.
 pub(super) fn keep_known_about(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -97,7 +99,7 @@ pub(super) fn keep_known_about(
     Ok(())
 }
 
-/// The item of an id that a record keeps, unless it is tombstoned or gone.
+/// The live item with a stored id; `None` if the item is tombstoned or missing.
 pub(super) fn standing<'s>(
     snapshot: &'s Snapshot,
     name: &str,
@@ -110,7 +112,7 @@ pub(super) fn standing<'s>(
     Ok(Some((place, snapshot.item(place)?)))
 }
 
-/// What an item says in a line, for people.
+/// Id and title of an item, for a line of text.
 pub(super) fn said(item: &Value) -> (&str, &str) {
     (item["id"].as_str().unwrap_or_default(), item["title"].as_str().unwrap_or_default())
 }

@@ -1,8 +1,8 @@
-//! When something that repeats is due next, by the calendar and the clocks of its time zone.
+//! Next occurrence of a repeated follow-up, in the calendar and the local time of its zone.
 //!
-//! Owns the arithmetic of repetition. Each time is reckoned from the first one, so that a monthly one on the 31st,
-//! which comes on the last day of shorter months, returns to the 31st, and one whose hour a change of the clocks
-//! leaves out returns to its hour. The calendar and the zones are jiff's.
+//! Each occurrence is computed from the first, not from the previous. A monthly follow-up on the 31st falls on the last
+//! day of shorter months and then returns to the 31st. If a clock change skips its hour, the follow-up returns to its
+//! hour afterwards. Calendar and zones come from jiff.
 
 use engine::Micros;
 use jiff::tz::TimeZone;
@@ -10,16 +10,14 @@ use jiff::{Span, Timestamp, Zoned};
 
 use recalld_tool_framework::args::choices;
 
-/// Days of a week.
 const WEEK_DAYS: i64 = 7;
-/// Months of a year.
 const YEAR_MONTHS: i64 = 12;
-/// Times that are tried: the one of the day, week or month in question may be over, and with a day that a zone left
-/// out the next one may be the same.
+/// Candidates tried: the occurrence in the period of `after` may be over, and the next may fall on the same instant if
+/// the zone skipped a day.
 const TRIED_MAX: i64 = 3;
 
 choices! {
-    /// How often something is due.
+    /// Repeat interval of a follow-up.
     pub(super) enum Repeat {
         None = "none",
         Daily = "daily",
@@ -28,8 +26,8 @@ choices! {
     }
 }
 
-/// The first time after `after` of what was due at `first` and is due again as `repeat` says. `None` where it does not
-/// repeat, or the calendar ends.
+/// First occurrence after `after` of a series that begins at `first`. `None` if the series does not repeat or the
+/// calendar ends.
 pub(super) fn next_after(
     first: Micros,
     zone: &TimeZone,
@@ -51,7 +49,7 @@ pub(super) fn next_after(
     None
 }
 
-/// How many times it was due by the day, week or month of `after`.
+/// Number of whole calendar periods (days, weeks or months) from `first` to the date of `after`.
 fn gone_by(first: &Zoned, after: &Zoned, repeat: Repeat) -> Option<i64> {
     let days = || first.date().until(after.date()).ok().map(|span| i64::from(span.get_days()));
     match repeat {
@@ -81,7 +79,7 @@ mod tests {
     use super::*;
     use recalld_common::names;
 
-    /// The times after `first`, each after the one before, as the clocks of the zone show them.
+    /// The next `count` occurrences after `first`, in local time.
     fn times(first: &str, zone: &str, repeat: Repeat, count: usize) -> Vec<String> {
         let zone = TimeZone::get(zone).unwrap();
         let first = names::parse_time(first).unwrap();
@@ -111,10 +109,10 @@ mod tests {
     fn an_hour_that_a_day_does_not_have_comes_back_on_the_next() {
         let gap = times("2026-03-07T02:30:00-05:00", "America/New_York", Repeat::Daily, 2);
         assert_eq!(gap, ["03-08T03:30-04:00", "03-09T02:30-04:00"]);
-        // Of an hour that comes twice, the first.
+        // If an hour occurs twice, the first is used.
         let fold = times("2026-10-31T01:30:00-04:00", "America/New_York", Repeat::Daily, 2);
         assert_eq!(fold, ["11-01T01:30-04:00", "11-02T01:30-05:00"]);
-        // Samoa had no 30th of December in 2011: what is due then comes on the 31st, once.
+        // Samoa skipped 2011-12-30, so the occurrence of that day falls on the 31st, once.
         let skipped = times("2011-12-28T09:00:00-10:00", "Pacific/Apia", Repeat::Daily, 3);
         assert_eq!(skipped, ["12-29T09:00-10:00", "12-31T09:00+14:00", "01-01T09:00+14:00"]);
     }

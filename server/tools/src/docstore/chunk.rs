@@ -1,4 +1,4 @@
-//! `docstore_get_chunk_tool`: one piece of a document.
+//! `docstore_get_chunk_tool`: one chunk of a document.
 
 use engine::{ItemView, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const CHUNK: &str = "chunk";
 
 args! {
-    /// What `docstore_get_chunk_tool` takes.
     struct Asked {
         chunk_id: Id => "The piece.",
     }
@@ -87,7 +86,8 @@ fn shown(
     })))
 }
 
-/// The ids of the chunks before and after one, of its version of the document; none that the caller may not know.
+/// Ids of the previous and the next chunk in this version of the document; `None` for a chunk that the caller may not
+/// know.
 fn beside(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! `docstore_get_document_tool`: a document's text, and what is known of it.
+//! `docstore_get_document_tool`: text and metadata of a document.
 
 use engine::ledger::Effect;
 use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
@@ -18,18 +18,17 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of text in one answer.
+    /// Maximum bytes of text in one answer.
     const TEXT_BYTES_MAX: usize = 64 << 10;
-    /// Characters of text in the part that people read.
+    /// Maximum characters of text in the human-readable part.
     const PREVIEW_CHARS: usize = 2_000;
-    /// An offset is at most this: no document is longer.
+    /// Maximum offset; no document is longer.
     const OFFSET_MAX: i64 = 1 << 30;
 }
 
 pub(super) const NO_SUCH_DOCUMENT: &str = "there is no such document";
 
 args! {
-    /// What `docstore_get_document_tool` takes.
     struct GetDocument {
         document_id: Option<Id> => "This or a path.",
         path: Option<Text<1, 4096>> => "Absolute, or beneath an ingest root.",
@@ -37,7 +36,7 @@ args! {
     }
 }
 
-/// The tool that reads a document; who has it may read memories by their URIs too.
+/// Name of the tool that reads a document. A caller with this tool may also read memories by URI.
 pub const GET_DOCUMENT: &str = "docstore_get_document_tool";
 
 pub(super) const GET: Tool = Tool {
@@ -100,8 +99,8 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
 }
 
-/// A whole document, `{text, format, truncated}`, of at most `bytes_max` bytes of text; for a governed
-/// read.
+/// Reads a document from its start, for a governed read: `{text, format, truncated}` with at most `bytes_max` bytes of
+/// text.
 pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ServiceError> {
     let snapshot = context.snapshot();
     let place = named(context, &snapshot, (Some(Id(id)), None))?;
@@ -132,7 +131,7 @@ pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ServiceError> 
     Ok(place)
 }
 
-/// An absolute path as it was ingested, or one beneath a root.
+/// Finds a document by the absolute path of its ingest, or by a path below a root.
 pub(super) fn by_path(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -153,20 +152,20 @@ pub(super) fn nothing_from(path: &str) -> String {
     format!("no document was ingested from `{path}`")
 }
 
-/// A part of a document's text, between characters.
+/// A range of a document's text, cut at character boundaries.
 #[derive(Default)]
 struct Part {
     start: usize,
     text: String,
-    /// Bytes of the whole text.
+    /// Bytes of the full text.
     of_bytes: usize,
 }
 
-/// At most `bytes_max` bytes from `offset` of a document's text, which is that of its chunks, one after
-/// another. Of a long document only the part is copied.
+/// Reads at most `bytes_max` bytes of a document's text from `offset`. The text is the concatenation of its chunks;
+/// only the range is copied.
 ///
-/// Chunks may be stricter than their document: in the place of one that is redacted the text says so, and one that is
-/// denied is not there.
+/// Chunks may be more restricted than their document. A redacted chunk is replaced by a notice, and a denied chunk is
+/// omitted.
 fn part_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -191,7 +190,6 @@ fn part_of(
 }
 
 impl Part {
-    /// Adds the chunk that comes next.
     fn add(&mut self, chunk: &str, offset: usize, bytes_max: usize) {
         let begins = self.of_bytes;
         self.of_bytes += chunk.len();
@@ -215,7 +213,7 @@ impl Part {
     }
 }
 
-/// What is known of a document, but for its text.
+/// Metadata of a document, without its text.
 pub(super) fn metadata(
     snapshot: &Snapshot,
     place: Place,
@@ -224,7 +222,7 @@ pub(super) fn metadata(
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
-    // What came by an import may know less of itself than what was ingested here.
+    // An imported document may have fewer fields than a document ingested here.
     Ok(without_nulls(json!({
         "document_id": names::of_item(item),
         "path": path.or(attributes["path"].as_str().map(str::to_owned)).unwrap_or_default(),
@@ -240,7 +238,7 @@ pub(super) fn metadata(
     })))
 }
 
-/// The document that an argument names, by its id or its path, which the caller may read.
+/// Finds a document by id or path, which the caller must be allowed to read.
 pub(super) fn named(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -258,7 +256,7 @@ pub(super) fn named(
         }
     };
     let item = snapshot.item(place)?;
-    // To someone who may not read it, a document does not exist.
+    // For a caller that may not read the document, the document does not exist.
     let (verdict, rule) = context.judge(&item, Action::Read);
     if verdict == Verdict::Allow {
         return Ok(place);

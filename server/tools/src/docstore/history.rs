@@ -1,4 +1,4 @@
-//! `docstore_get_history_tool`: the versions of a file.
+//! `docstore_get_history_tool`: versions of a file.
 
 use engine::ledger::Effect;
 use engine::{ItemId, Snapshot, SourceView, hex};
@@ -20,7 +20,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touche
 const LIST: &str = "docstore_get_history_tool";
 
 args! {
-    /// What `docstore_get_history_tool` takes.
     struct Asked {
         path: Text<1, 4096> => "Absolute, or beneath an ingest root.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
@@ -46,7 +45,7 @@ pub(super) const HISTORY: Tool = Tool {
     example: r#"{"path": "README.md"}"#,
 };
 
-/// The versions of a file, oldest first: by its path as it was ingested, or beneath a root.
+/// Versions of a file, oldest first, by the absolute path of its ingest or by a path below a root.
 pub(super) fn versions_of<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
@@ -91,7 +90,7 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     Ok(paging.page(rows)?.into_answer("versions", "No older versions."))
 }
 
-/// A version whose document the caller may read.
+/// A version as JSON; `None` if the caller may not read its document.
 fn version_json(
     context: &Context<'_>,
     snapshot: &Snapshot,

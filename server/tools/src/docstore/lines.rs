@@ -1,4 +1,4 @@
-//! `docstore_get_lines_tool`: lines of a document as they are stored, of whichever version.
+//! `docstore_get_lines_tool`: lines of a stored document, of any version.
 
 use engine::ledger::Effect;
 use engine::{ItemId, Snapshot, SourceView, Status, hex};
@@ -17,19 +17,18 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Lines of one answer.
+    /// Maximum lines of one answer.
     const LINES_MAX: i64 = 2_000;
-    /// Bytes of the lines of one answer.
+    /// Maximum bytes of the lines of one answer.
     const LINES_BYTES_MAX: usize = 60 << 10;
-    /// A line's number is at most this: no document is longer.
+    /// Maximum line number; no document is longer.
     const LINE_MAX: i64 = 1 << 30;
 }
 
-/// Formats whose text is drawn out of the file: their lines are those of the text.
+/// Formats with extracted text: line numbers refer to the extracted text, not to the file.
 const DRAWN_OUT: [&str; 5] = ["html", "pdf", "image", "csv", "jsonl"];
 
 args! {
-    /// What `docstore_get_lines_tool` takes.
     struct Asked {
         path: Text<1, 4096> => "Absolute, or beneath an ingest root.",
         line_start: Int<1, LINE_MAX> => "The first, from 1.",
@@ -98,14 +97,13 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(Answer::plain(structured, text).touching(Effect::Read, [version.document]))
 }
 
-/// A version of a document.
 struct Version {
     document: ItemId,
     text: String,
     is_drawn_out: bool,
 }
 
-/// To someone who may not read it, or any chunk of it, a document does not exist.
+/// Loads a version. For a caller that may not read the document or one of its chunks, the document does not exist.
 fn version(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -136,10 +134,10 @@ fn version(
     Ok(Version { document, text, is_drawn_out })
 }
 
-/// Lines of a text.
+/// Selected lines of a text.
 struct Lines<'t> {
     lines: Vec<&'t str>,
-    /// How many the text has.
+    /// Number of lines in the full text.
     of: usize,
     is_cut: bool,
 }

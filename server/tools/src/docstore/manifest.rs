@@ -1,4 +1,4 @@
-//! `docstore_manifest_tool`: which documents there are.
+//! `docstore_manifest_tool`: list of documents.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,10 @@ use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, alwa
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const LIST: &str = "docstore_manifest_tool";
-/// Rows that are looked at between two looks at whether the call is over.
+/// Rows scanned between two checks for cancellation.
 const ROWS_TOGETHER: usize = 1024;
 
 choices! {
-    /// Which documents are wanted.
     enum Wanted { Active = "active", Tombstoned = "tombstoned", All = "all" }
 }
 
@@ -37,7 +36,6 @@ impl Wanted {
 }
 
 args! {
-    /// What `docstore_manifest_tool` takes.
     struct Manifest {
         path_prefix: Option<Text<1, 4096>> => "Absolute, or beneath a root.",
         modality: Option<Text<1, 64>> => "Only this one.",
@@ -67,7 +65,7 @@ pub(super) const MANIFEST: Tool = Tool {
     example: "{}",
 };
 
-/// Where a document is in the list: its path, and its id.
+/// Sort key of the list: path and id.
 type Key = (String, ItemId);
 
 fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -84,7 +82,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(paging.page(rows)?.into_answer("documents", "No such documents."))
 }
 
-/// The documents of a page, and one more where there are more.
+/// Documents of one page, plus one more if the list continues.
 fn page_of(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,6 +1,6 @@
-//! docstore: ingested documents, whole and in pieces.
+//! Family `docstore`: ingested documents, whole and in chunks.
 //!
-//! Owns the family's rows. What is stored of a file is `ingest`'s to know (format-spec/wire.md, Ingest).
+//! `ingest` defines the stored form of a file (format-spec/wire.md, Ingest).
 
 mod chunk;
 mod document;
@@ -21,7 +21,7 @@ limit_table::limits! {
     pub(crate) const LIMITS = [document, lines, outline, search];
 }
 
-/// The family `docstore`.
+/// Catalog row of the family `docstore`.
 pub static FAMILY: Family = Family {
     name: "docstore",
     about: "Read the documents that were ingested.",

@@ -1,4 +1,4 @@
-//! `docstore_get_outline_tool`: the headings of a document, as a tree.
+//! `docstore_get_outline_tool`: headings of a document as a tree.
 
 use engine::ledger::Effect;
 use engine::{ItemView, Snapshot, Status};
@@ -16,15 +16,14 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of the headings of one answer.
+    /// Maximum bytes of the headings of one answer.
     const HEADINGS_BYTES_MAX: usize = 60 << 10;
 
-    /// Levels of the tree; what is deeper stands on the last one.
+    /// Maximum depth of the tree; deeper headings are moved up to this level.
     const LEVELS_MAX: u64 = 16;
 }
 
 args! {
-    /// What `docstore_get_outline_tool` takes.
     struct Asked {
         document_id: Option<Id> => "This or a path.",
         path: Option<Text<1, 4096>> => "Absolute, or beneath an ingest root.",
@@ -53,7 +52,7 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"path": "README.md"}"#,
 };
 
-/// A heading, and the lines that it covers.
+/// A heading and the lines of its section.
 #[derive(Debug, Clone, PartialEq)]
 struct Heading {
     title: String,
@@ -98,8 +97,8 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(Answer::plain(structured, text).touching(Effect::Read, [item.id]))
 }
 
-/// The headings that were kept with the document: `[level, line, title]`, in order. Each covers the lines up to the
-/// next of its level or a higher one.
+/// Parses the headings stored with the document, `[level, line, title]` in order. A section ends before the next
+/// heading of its level or a higher one.
 fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
     let rows = stored.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut headings: Vec<Heading> = Vec::with_capacity(rows.len());
@@ -113,7 +112,7 @@ fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
             line_end: last_line.max(line),
         });
     }
-    // The open headings over each one, innermost last: looked at once each.
+    // Stack of the open headings, innermost last; each heading is pushed and popped once.
     let mut open: Vec<usize> = Vec::new();
     for at in 0..headings.len() {
         let (level, line) = (headings[at].level, headings[at].line_start);
@@ -129,7 +128,7 @@ fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
     headings
 }
 
-/// One for each chunk, of a document whose headings were not kept.
+/// Makes a heading of each chunk, for a document without stored headings.
 fn of_chunks(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -161,10 +160,10 @@ fn node(heading: &Heading) -> Value {
     })
 }
 
-/// The headings beneath each other.
+/// Nests the headings by level.
 fn tree(headings: &[Heading]) -> Vec<Value> {
     let mut roots: Vec<Value> = Vec::new();
-    // Those that may still get children, outermost first, with their levels.
+    // Stack of headings that may still get children, outermost first, with their levels.
     let mut open: Vec<(u64, Value)> = Vec::new();
     for heading in headings {
         close(&mut open, &mut roots, heading.level);
@@ -174,7 +173,7 @@ fn tree(headings: &[Heading]) -> Vec<Value> {
     roots
 }
 
-/// Hands over to what is above them all that are open at a level or beneath it.
+/// Moves all open headings of `level` or deeper into their parents.
 fn close(open: &mut Vec<(u64, Value)>, roots: &mut Vec<Value>, level: u64) {
     while open.last().is_some_and(|(of, _)| *of >= level) {
         let Some((_, done)) = open.pop() else { return };

@@ -1,4 +1,4 @@
-//! `docstore_search_tool`: words within documents.
+//! `docstore_search_tool`: full-text search in documents.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,19 +23,18 @@ const SEARCH_NAME: &str = "docstore_search_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Hits that one question has, over all of its pages.
+    /// Maximum hits of one query over all pages.
     const HITS_MAX: usize = 1_000;
-    /// Characters of a snippet.
+    /// Maximum characters of a snippet.
     const SNIPPET_CHARS: usize = 320;
-    /// Characters of a snippet before the first word that was asked for.
+    /// Maximum characters of a snippet before the first matched word.
     const BEFORE_CHARS: usize = 60;
 }
 
-/// Places that are looked at between two looks at whether the call is over.
+/// Rows scanned between two checks for cancellation.
 const ROWS_TOGETHER: usize = 1024;
 
 args! {
-    /// What `docstore_search_tool` takes.
     struct Asked {
         query: Text<1, 4096> => "Words.",
         path_prefix: Option<Text<1, 4096>> => "Absolute, or beneath a root.",
@@ -99,7 +98,7 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(answer)
 }
 
-/// The chunks whose file lies beneath a prefix.
+/// Chunks whose file is below a path prefix.
 fn beneath(
     snapshot: &Snapshot,
     filter: &Filter,
@@ -132,7 +131,7 @@ fn beneath(
     Ok(snapshot.chosen(&places))
 }
 
-/// The document of a source.
+/// The document row of a source.
 fn document_place(
     snapshot: &Snapshot,
     source: Option<SourceId>,
@@ -159,7 +158,7 @@ fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ServiceEr
     })))
 }
 
-/// The part of a text that has the first of the words, on one line.
+/// The part of a text around the first matched word, on one line.
 fn snippet(text: &str, query: &str) -> String {
     let words: Vec<String> = query
         .split(|c: char| !c.is_alphanumeric())

@@ -1,17 +1,14 @@
-//! What is stored of a document or a piece of one, beside its text.
-
 use engine::{ItemView, Snapshot};
 use serde_json::Value;
 
 use recalld_fs_util::uri;
 use recalld_tool_framework::ServiceError;
 
-/// What is stored with an item beside its text.
 pub(super) fn attributes(item: &ItemView<'_>) -> Value {
     serde_json::from_str(item.attributes).unwrap_or_default()
 }
 
-/// The path of the file that an item comes from; of a text that was given, where it is from.
+/// Path of the file that an item comes from; for an ingested text, its URI.
 pub(super) fn path_of(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<String, ServiceError> {
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
@@ -20,7 +17,7 @@ pub(super) fn path_of(snapshot: &Snapshot, item: &ItemView<'_>) -> Result<String
     Ok(path.or_else(told).or_else(given).unwrap_or_default())
 }
 
-/// Whether a file lies beneath a prefix of its path, or of its path beneath its root.
+/// Returns true if the path of the item's file, absolute or relative to its root, starts with `prefix`.
 pub(super) fn is_beneath(
     snapshot: &Snapshot,
     item: &ItemView<'_>,

@@ -1,4 +1,4 @@
-//! `brain_institutional_graph_tool`: what lies around an item or a topic, as lists and as a picture.
+//! `brain_institutional_graph_tool`: neighbourhood of an item or a topic, as lists and as a picture.
 
 use std::collections::HashSet;
 
@@ -18,32 +18,30 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items of one picture.
+    /// Maximum items in one picture.
     const NODES_MAX: usize = 200;
-    /// Edges of one picture.
+    /// Maximum edges in one picture.
     const EDGES_MAX: usize = 600;
-    /// Items from which a topic's picture begins: the best that recall finds.
+    /// Maximum seeds of a topic: the best items that recall finds.
     const SEEDS_MAX: usize = 5;
-    /// Bytes of nodes and edges of one answer, as JSON; the picture says the same once more.
+    /// Maximum bytes of nodes and edges in one answer, as JSON; the picture repeats the same data.
     const BYTES_MAX: usize = 32 << 10;
-    /// Characters of a label; more make no picture.
+    /// Maximum characters of a label; longer labels make the picture unreadable.
     const LABEL_CHARS_MAX: usize = 60;
-    /// Those of them that are its end, where it is cut: titles of one kind begin alike, and paths do.
+    /// Characters retained at the end of a truncated label, because titles of one kind, and paths, often begin alike.
     const LABEL_END_CHARS: usize = 20;
-    /// Characters of the picture in the block for people.
+    /// Maximum characters of the picture in the human-readable part.
     const PREVIEW_CHARS: usize = 4_000;
 }
 
-/// What stands where a label was cut.
+/// Marks the place where a label was truncated.
 const CUT: &str = "...";
 
 choices! {
-    /// How the picture is written.
     enum Format { Json = "json", Mermaid = "mermaid", Dot = "dot" }
 }
 
 args! {
-    /// What `brain_institutional_graph_tool` takes.
     struct Around {
         topic: Option<Text<1, 4096>> => "Words; or give item_id.",
         item_id: Option<Id> => "The item in the middle.",
@@ -125,7 +123,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
-/// The items that recall finds of a topic, the best first.
+/// Seeds of a topic, best first, as found by recall.
 fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ServiceError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
@@ -135,7 +133,7 @@ fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, Service
     Ok(best.map(|found| recall.view.snapshot.id(found.place)).collect::<Result<_, _>>()?)
 }
 
-/// The edges between these items, in the order of the items that they start from, and whether there are more.
+/// Edges between these items, in the order of their start items; the flag is true if there are more.
 fn edges_between<'s>(
     snapshot: &'s Snapshot,
     nodes: &[Reached],
@@ -159,12 +157,13 @@ fn edges_between<'s>(
     Ok((edges, false))
 }
 
-/// A text of a node or an edge.
+/// A string field of a node or an edge; empty if missing.
 fn word<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// A title as a label: one line, and short. Of a chunk it is the innermost heading, for all of a document begin alike.
+/// Label of a node: its title on one line, truncated. For a chunk, the label is the innermost heading, because all
+/// chunk titles of a document begin alike.
 fn label(node: &Value) -> String {
     let title = word(node, "title").rsplit(" > ").next().unwrap_or_default();
     let plain: Vec<char> = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -177,7 +176,7 @@ fn label(node: &Value) -> String {
     format!("{}{CUT}{}", text(begin).trim_end(), text(end).trim_start())
 }
 
-/// One line for each node, and beneath it one for each edge that starts there.
+/// Text with a line per node, followed by an indented line for each edge that starts there.
 fn in_lines(nodes: &[Value], edges: &[Value]) -> String {
     let title = |id: &str| {
         let node = nodes.iter().find(|node| word(node, "id") == id);
@@ -195,7 +194,7 @@ fn in_lines(nodes: &[Value], edges: &[Value]) -> String {
     lines
 }
 
-/// As a flowchart of Mermaid. Within quotes its entity codes stand for what would end them or mean something.
+/// Mermaid flowchart. In quoted labels, special characters are replaced by Mermaid entity codes.
 fn mermaid(nodes: &[Value], edges: &[Value]) -> String {
     let quoted = |text: &str| {
         let mut quoted = String::new();
@@ -222,7 +221,7 @@ fn mermaid(nodes: &[Value], edges: &[Value]) -> String {
     picture
 }
 
-/// In the DOT language of Graphviz, in whose quoted strings `"` and `\` are escaped.
+/// Graphviz DOT. In quoted strings, `"` and `\` are escaped.
 fn dot(nodes: &[Value], edges: &[Value]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut picture = String::from("digraph memory {\n  rankdir=LR;\n");

@@ -1,4 +1,4 @@
-//! The choice of edges, and their form in results.
+//! Edge filters, and the JSON form of an edge.
 
 use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ use recalld_tool_framework::{Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a relation.
+    /// Maximum characters of a relation.
     pub(super) const RELATION_CHARS_MAX: usize = 64;
 }
 
-/// The relations that a question about the graph is held to.
+/// Argument that restricts a graph query to some relations.
 pub(super) type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
 
-/// Edges of these relations, to items that the caller may know.
+/// Filter for edges of these relations to items that the caller may know.
 pub(super) fn which(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -33,7 +33,6 @@ pub(super) fn which(
     })
 }
 
-/// An edge as results show it.
 pub(super) fn edge_json(
     snapshot: &Snapshot,
     edge: &EdgeView<'_>,
@@ -48,7 +47,7 @@ pub(super) fn edge_json(
     })))
 }
 
-/// The id of an item that an edge names, as clients see it.
+/// Wire id of an item that an edge references.
 pub(super) fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
     let place = snapshot.find(id)?;
     let kind = place.map(|place| snapshot.kind(place)).transpose()?;

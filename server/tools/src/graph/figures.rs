@@ -1,4 +1,4 @@
-//! `graphrag_status_tool`: how large the graph is that a caller may see, and how it hangs together.
+//! `graphrag_status_tool`: size and connectivity of the graph that the caller may see.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
-    /// What `graphrag_status_tool` takes: nothing.
     struct Asked {}
 }
 

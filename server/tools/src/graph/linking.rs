@@ -1,4 +1,4 @@
-//! Links between items: made, and taken away.
+//! Tools that add and remove edges between items.
 
 use engine::ledger::Effect;
 use engine::{Direction, EdgeDraft, EdgeFilter, EdgeId, ItemId, NEIGHBOURS_MAX, Snapshot};
@@ -19,7 +19,6 @@ const EDGE: Output = always("edge", Kind::Object)
     .says("edge_id, from_id, to_id, relation, weight, note, recorded_at, by, status.");
 
 args! {
-    /// What `link_items_tool` takes.
     struct NewLink {
         from_id: Id => "Where the link starts.",
         to_id: Id => "Where it ends.",
@@ -31,7 +30,6 @@ args! {
 }
 
 args! {
-    /// What `unlink_items_tool` takes.
     struct Ended {
         edge_id: Edge => "The link.",
         reason: Text<1, 1000> => "Why.",
@@ -112,7 +110,7 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(answer.touching(Effect::Written, [from, to]))
 }
 
-/// A relation is one word that stands as it is in a picture, a path of a query, an export.
+/// Restricts a relation to one word that needs no escaping in a picture, a query path or an export.
 fn check_relation(relation: &str) -> Result<(), ServiceError> {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if relation.chars().all(plain) {
@@ -123,7 +121,7 @@ fn check_relation(relation: &str) -> Result<(), ServiceError> {
     Err(ServiceError::argument("relation", why))
 }
 
-/// The edge of this relation that leads from one item to another, if it is among the strongest of the first one's.
+/// Finds the edge of this relation between two items, among the `NEIGHBOURS_MAX` strongest edges of the first.
 fn between(
     snapshot: &Snapshot,
     (from, to): (ItemId, ItemId),
@@ -158,7 +156,7 @@ fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(answer.touching(Effect::Written, ends))
 }
 
-/// The ends of an edge that is there: to someone who may not know one of them, there is no such edge.
+/// Ends of a visible edge. If the caller may not know one end, the edge does not exist for the caller.
 fn ends_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -182,7 +180,6 @@ fn ends_of(
     Ok([edge.from, edge.to])
 }
 
-/// The answer about an edge that was written.
 fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let id = names::parse_edge(kept["edge"].as_str().unwrap_or_default());
     let missing =

@@ -1,6 +1,6 @@
-//! graph: what is linked with what.
+//! Family `graph`: edges between items, and queries along them.
 //!
-//! Owns the family's rows. What lies where in the graph is the engine's to know.
+//! The engine stores and walks the graph.
 
 mod drawing;
 mod edges;

@@ -1,4 +1,4 @@
-//! The neighbours of an item, and the shortest way between two.
+//! Neighbours of an item, and the shortest path between two items.
 
 use engine::ledger::Touched;
 use engine::{
@@ -22,12 +22,10 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const LIST: &str = "graph_neighbors_tool";
 
 choices! {
-    /// Which way edges are followed.
     enum Way { Out = "out", In = "in", Both = "both" }
 }
 
 args! {
-    /// What `graph_neighbors_tool` takes.
     struct Neighbors {
         item_id: Id => "The item.",
         relations: Relations => "Only these.",
@@ -37,7 +35,6 @@ args! {
 }
 
 args! {
-    /// What `graph_path_tool` takes.
     struct Between {
         from_id: Id => "Where the path starts.",
         to_id: Id => "Where it ends.",
@@ -90,16 +87,17 @@ pub(super) const PATH: Tool = Tool {
     example: r#"{"from_id": "itm_00000000000000000000000002", "to_id": "itm_00000000000000000000000003"}"#,
 };
 
-/// Where a neighbour is in the list: the bits of its weight, its edge, whether the edge runs to it.
+/// Sort key of a neighbour: bits of the edge weight, edge id, and true for an outgoing edge.
 type Key = (u32, String, bool);
 
 fn key_of(neighbour: &Neighbour<'_>) -> Key {
     let edge = &neighbour.edge;
-    // Of -0 and 0, which weigh the same, the bits are not the same.
+    // Adding 0.0 turns -0.0 into 0.0; the two compare equal but differ in their bits.
     ((edge.weight + 0.0).to_bits(), edge.id.to_string(), neighbour.direction == Direction::Out)
 }
 
-/// Whether a row comes after the last one that was given: weights are not negative, so their bits order as they do.
+/// Returns true if a row comes after the last returned row. Weights are not negative, so their bits sort like the
+/// weights.
 fn is_after(key: &Key, last: &Key) -> bool {
     let order = last.0.cmp(&key.0).then_with(|| key.1.cmp(&last.1));
     order.then_with(|| last.2.cmp(&key.2)).is_gt()

@@ -1,4 +1,4 @@
-//! Documents by where their files lie, and taking them out of sight.
+//! Lookup of documents by path, and the items to tombstone with them.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use recalld_tool_framework::{Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that one call takes out of sight.
+    /// Maximum items that one call tombstones.
     pub(super) const ITEMS_MAX: usize = 16_384;
 }
 
-/// Rows between two looks at whether the call is over.
+/// Rows scanned between two checks for cancellation.
 const ROWS_TOGETHER: usize = 1_024;
 
-/// A document, and where its file lies: its path, or for one that was given its URI.
+/// A document and its path; for an ingested text, its URI.
 pub(super) struct Lying<'s> {
     pub(super) place: Place,
     pub(super) item: ItemView<'s>,
     pub(super) path: String,
-    /// SHA-256 and bytes of the file as it was read; of a file alone.
+    /// SHA-256 and bytes of the file at its ingest; `None` for an ingested text.
     pub(super) file: Option<([u8; 32], u64)>,
 }
 
-/// Tells `visit` of every document that `wants` takes by its status and that the caller may read.
+/// Calls `visit` for every document whose status `wants` accepts and that the caller may read.
 pub(super) fn each_document<'s>(
     context: &Context<'_>,
     snapshot: &'s Snapshot,
@@ -57,17 +57,19 @@ pub(super) fn each_document<'s>(
     Ok(())
 }
 
-/// Whether `path` is `folder` or lies in it.
+/// Returns true if `path` is `folder` or below `folder`.
 pub(super) fn lies_in(path: &str, folder: &str) -> bool {
     let folder = folder.trim_end_matches('/');
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What a path may mean: itself, where it is absolute or may be a URI, and else a path beneath each root, which may
-/// have a colon in it.
+/// Candidates for the meaning of a path.
+///
+/// An absolute path is the only candidate. Any other path may be below each root; if the path contains a colon, the
+/// path itself, which may be a URI, comes first.
 ///
 /// # Errors
-/// It goes upwards.
+/// Returns an error if the path contains `..`.
 pub(super) fn meant(
     context: &Context<'_>,
     field: &'static str,
@@ -84,10 +86,10 @@ pub(super) fn meant(
     Ok(itself.into_iter().chain(beneath.filter(|_| !is_absolute)).collect())
 }
 
-/// A document and its pieces, if the caller may take all of them out of sight.
+/// Collects a document and its chunks for a tombstone, if the caller may hide all of them.
 ///
 /// # Errors
-/// Policy does not allow it; it names `field`.
+/// If policy does not allow a tombstone, returns an error that names `field`.
 pub(super) fn going(
     context: &Context<'_>,
     snapshot: &Snapshot,

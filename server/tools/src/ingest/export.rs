@@ -1,7 +1,7 @@
-//! `export_memory_tool`: what is stored as lines of the lossless form, page by page.
+//! `export_memory_tool`: the store as lines of the lossless export form, page by page.
 //!
-//! Owns the order's marks in cursors and the counts. Which rows a caller gets is in `given`, how a line is written
-//! in `lines/write.rs`.
+//! Contains the export positions in cursors, and the counts. `given` selects the rows, and `lines/write.rs` of
+//! `recalld-interchange` writes the lines.
 
 use engine::ledger::{Effect, Touched};
 use engine::{Mark, Record, Seq, Snapshot};
@@ -22,12 +22,11 @@ const NAME: &str = "export_memory_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Lines of a page: edges and sources are short.
+    /// Maximum lines of a page; lines of edges and sources are short.
     const LINES_MAX: usize = 100;
 }
 
 args! {
-    /// What `export_memory_tool` takes.
     struct Wanted {
         kinds: Option<List<Text<1, 64>, 1, 64>> => "Only items of these, and what is between them.",
         current_only: bool = false => "Nothing superseded or hidden.",
@@ -35,7 +34,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: NAME,
     title: "Export memory",
@@ -60,7 +58,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"current_only": true}"#,
 };
 
-/// How far an export has come: the commit as of which it is, and its [`Mark`].
+/// Position of an export: the commit of its snapshot, and its [`Mark`].
 type Place = (Seq, (Seq, usize, u64), String, (u64, u64));
 
 fn place_of(until: Seq, mark: &Mark) -> Place {
@@ -111,16 +109,16 @@ fn in_words(told: &Told, ends: bool) -> String {
     text
 }
 
-/// What is told of a page beside its lines.
+/// Summary of a page besides its lines.
 struct Told {
     lines: Lines,
     withheld: u64,
     strictest: Option<(Verdict, String)>,
-    /// Items that were kept back behind the last line.
+    /// Items withheld after the last line of the export.
     trailing: Vec<Touched>,
 }
 
-/// What was come to down to one line.
+/// Totals up to one line.
 #[derive(Clone, Default)]
 struct SoFar {
     lines: Lines,
@@ -128,14 +126,14 @@ struct SoFar {
     strictest: Option<(Verdict, String)>,
 }
 
-/// The rows of an export one after another, and what is to be told of them.
+/// Iterator over the rows of an export, with running totals.
 struct Walk<'a> {
     given: &'a Given<'a>,
     records: engine::Records<'a>,
     now: SoFar,
-    /// As of each row that was given.
+    /// Totals at each returned row.
     as_of: Vec<SoFar>,
-    /// Items that were kept back since the last row.
+    /// Items withheld since the last returned row.
     kept_back: Vec<Touched>,
 }
 
@@ -149,7 +147,7 @@ impl<'a> Walk<'a> {
             None => snapshot.records(),
             Some(mark) => {
                 let records = snapshot.records_after(mark)?;
-                // Tombstones of what was erased since may stand above the mark.
+                // Tombstones of later erasures may sort before the mark, and the export would miss them.
                 if given.is_whole() && records.mark().gone != mark.gone {
                     let why = "is of a list from which something was erased since; leave it out to begin anew";
                     return Err(ServiceError::argument("cursor", why));
@@ -161,7 +159,7 @@ impl<'a> Walk<'a> {
         Ok(Self { given, records, now: SoFar::default(), as_of, kept_back })
     }
 
-    /// The next line.
+    /// The next line; `None` at the end of the store.
     fn next(&mut self, until: Seq) -> Result<Option<Row<Place>>, ServiceError> {
         loop {
             let Some(record) = self.records.next().transpose()? else { return Ok(None) };
@@ -190,7 +188,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is told of a page with so many rows; what comes behind them belongs to the next one, unless it `ends`.
+    /// Summary of a page with `rows` rows. Withheld items after the last row belong to the next page, unless `ends` is
+    /// set.
     fn told(self, rows: usize, ends: bool) -> Told {
         let last = rows.checked_sub(1).and_then(|row| self.as_of.into_iter().nth(row));
         let so_far = if ends { self.now } else { last.unwrap_or_default() };
@@ -201,7 +200,7 @@ impl<'a> Walk<'a> {
 }
 
 impl SoFar {
-    /// Notes an item that is kept back, as far as the caller may learn of it: the receipt is theirs, too.
+    /// Counts a withheld item if the caller may learn of the item; the caller also gets the receipt.
     fn keep_back(&mut self, kept: Kept) {
         if !kept.is_told {
             return;

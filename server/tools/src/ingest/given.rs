@@ -1,7 +1,7 @@
-//! What an export gives to whom: which rows, and what of them (format-spec/export.md, By a tool).
+//! Selection of the rows and fields of an export for one caller (format-spec/export.md, Export by a tool).
 //!
-//! Owns the choice. What is kept back leaves no trace in a line: no id, no link, no title of a source that it
-//! shares. Knows neither lines nor pages.
+//! A withheld item leaves no trace in any line: no id, no edge, no title of a source that it shares. Lines and pages
+//! are built elsewhere.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,43 +17,43 @@ use recalld_interchange::lines::write::Named;
 use recalld_policy::{Action, Verdict};
 use recalld_tool_framework::{ANSWER_KIND, Context};
 
-/// Rows of a snapshot, as far as one caller asks for them and may have them.
+/// The rows of a snapshot that a caller requests and may export.
 pub(super) struct Given<'a> {
     context: &'a Context<'a>,
     snapshot: &'a Snapshot,
-    /// Nothing that was written after this commit.
+    /// Last commit of the export; later rows are excluded.
     until: Seq,
     kinds: Option<Vec<String>>,
     current_only: bool,
-    /// Whether the caller may have what has no class of its own any more.
+    /// True if the caller may export rows that have no policy class any more, such as erased items.
     is_trusted: bool,
-    /// What was found out of sources.
+    /// Cache of the decisions on sources.
     sources: RefCell<HashMap<u128, Shared>>,
 }
 
-/// What becomes of an item.
+/// Decision on one item.
 pub(super) enum Fate {
-    /// It has a line.
+    /// Included with a line.
     Given,
-    /// It was not asked for.
+    /// Not requested.
     Passed,
-    /// Policy keeps it back.
+    /// Withheld by policy.
     Withheld(Kept),
 }
 
-/// Why an item is kept back.
+/// Policy decision that withholds an item.
 pub(super) struct Kept {
     pub(super) verdict: Verdict,
     pub(super) rule: Arc<str>,
-    /// Whether the caller may learn that there is one.
+    /// True if the caller may learn that the item exists.
     pub(super) is_told: bool,
 }
 
-/// What a caller gets of a source.
+/// Decision on one source.
 #[derive(Clone, Copy)]
 struct Shared {
     is_given: bool,
-    /// Whether all that came from it may be given.
+    /// True if policy withholds no item of the source.
     is_open: bool,
 }
 
@@ -73,17 +73,17 @@ impl<'a> Given<'a> {
         Self { context, snapshot, until, kinds, current_only, is_trusted, sources }
     }
 
-    /// Whether all of the store is asked for, by someone who may have what nobody can judge.
+    /// Returns true if the export covers the whole store, including rows that no policy class applies to.
     pub(super) fn is_whole(&self) -> bool {
         self.is_trusted && self.kinds.is_none() && !self.current_only
     }
 
-    /// Whether rows that are hidden from all have lines.
+    /// Returns true if tombstoned rows are included.
     fn has_hidden(&self) -> bool {
         self.is_trusted && !self.current_only
     }
 
-    /// What of a row is given; `None` of one that is not. Items are asked about with [`Given::fate`] first.
+    /// Filters the fields of a row; `None` if the row is not exported. For items, call [`Given::fate`] first.
     pub(super) fn of<'r>(&self, record: Record<'r>) -> Result<Option<Record<'r>>, SearchError> {
         self.snapshot.check()?;
         Ok(match record {
@@ -96,7 +96,6 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// What becomes of an item.
     pub(super) fn fate(&self, item: &ItemView<'_>, status: Status) -> Result<Fate, SearchError> {
         let is_of_kind =
             self.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|kind| kind == item.kind));
@@ -107,7 +106,7 @@ impl<'a> Given<'a> {
         Ok(self.kept(item).map_or(Fate::Given, Fate::Withheld))
     }
 
-    /// Whether an item of this status is asked for.
+    /// Returns true if items of this status are requested.
     fn takes(&self, id: ItemId, status: Status) -> Result<bool, SearchError> {
         match status {
             Status::Current => Ok(true),
@@ -116,8 +115,8 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Whether an item was superseded when the export began: else, what replaced it since has no line either, and
-    /// neither of the two would be given.
+    /// Returns true if the item was superseded before the export began. An item superseded later is exported, because
+    /// its successor has no line either; otherwise neither version would be exported.
     fn was_superseded(&self, id: ItemId) -> Result<bool, SearchError> {
         if !self.snapshot.erased_successors(id)?.is_empty() {
             return Ok(true);
@@ -130,7 +129,8 @@ impl<'a> Given<'a> {
         Ok(false)
     }
 
-    /// Why policy keeps an item back; `None` where it does not. Who may not read it may not export it either.
+    /// Policy decision that withholds an item; `None` if the item may be exported. Exporting an item requires
+    /// permission to read it.
     fn kept(&self, item: &ItemView<'_>) -> Option<Kept> {
         let (read, read_rule) = self.context.judge(item, Action::Read);
         let (export, export_rule) = self.context.judge(item, Action::Export);
@@ -144,15 +144,15 @@ impl<'a> Given<'a> {
         Some(Kept { verdict, rule, is_told })
     }
 
-    /// Whether the item of an id has a line.
+    /// Returns true if the item with this id has a line.
     fn has_line(&self, id: ItemId) -> Result<bool, SearchError> {
         let Some(place) = self.snapshot.find(id)? else { return Ok(false) };
         let (item, status) = (self.snapshot.item(place)?, self.snapshot.status(place)?);
         Ok(matches!(self.fate(&item, status)?, Fate::Given))
     }
 
-    /// Whether a line may name an item as one that was replaced: it has a line, or a tombstone which says that it
-    /// was erased.
+    /// Returns true if a line may reference an item as superseded: the item has a line, or a tombstone that records its
+    /// erasure.
     fn may_name(&self, id: ItemId) -> Result<bool, SearchError> {
         if self.snapshot.find(id)?.is_some() {
             return self.has_line(id);
@@ -226,13 +226,13 @@ impl<'a> Given<'a> {
         Ok(is_given.then(|| shared.shown(view)))
     }
 
-    /// What the caller gets of a source: it is there where an item of it has a line.
+    /// Decides on a source, which is included if one of its items has a line.
     fn shared(&self, id: SourceId) -> Result<Shared, SearchError> {
         if let Some(known) = self.sources.borrow().get(&id.0) {
             return Ok(*known);
         }
         let places = self.snapshot.items_of_source(id)?;
-        // Whose its items were, nobody can say any more.
+        // A source without items: the caller to whom the items belonged is unknown.
         let is_bare = places.is_empty() && self.is_whole();
         let mut shared = Shared { is_given: is_bare, is_open: true };
         for place in places {
@@ -250,7 +250,7 @@ impl<'a> Given<'a> {
 }
 
 impl Shared {
-    /// Without what says something of the items that are kept back.
+    /// Removes the fields that disclose withheld items.
     fn shown(self, view: SourceView<'_>) -> SourceView<'_> {
         if self.is_open {
             return view;
@@ -267,7 +267,7 @@ impl Named for Given<'_> {
     fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
         let known = self.sources.borrow().get(&id.0).copied();
         let view = Named::source(self.snapshot, id)?;
-        // One that was not asked about is shown as one that is shared with what is kept back.
+        // A source not in the map is treated as also used by withheld items, and redacted.
         let shared = known.unwrap_or(Shared { is_given: true, is_open: false });
         Ok(view.map(|view| shared.shown(view)))
     }

@@ -1,4 +1,4 @@
-//! ingest: files become memories.
+//! Family `ingest`: files and texts as documents, export and removal of documents.
 
 mod beneath;
 mod export;

@@ -1,4 +1,4 @@
-//! `ingest_paths_tool`: files beneath the ingest roots become memories.
+//! `ingest_paths_tool`: ingests files below the ingest roots.
 
 use std::cell::Cell;
 
@@ -19,18 +19,17 @@ use recalld_tool_framework::writing::Key;
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 use recalld_workspace::workspace::{Running, Workspace};
 
-/// The tool that waits until no other ingest runs.
+/// Name of the tool that waits until no other ingest runs.
 pub(crate) const NAME: &str = "ingest_paths_tool";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Most skipped entries that the text of a dry run names; all that are kept are in its report.
+    /// Maximum skipped entries in the text of a dry run; the report lists all that were recorded.
     const SKIPPED_TOLD_MAX: usize = 32;
 }
 
 args! {
-    /// What `ingest_paths_tool` takes.
     struct IngestPaths {
         paths: List<Text<1, 4096>, 1, 64> => "Absolute, or beneath an ingest root.",
         recursive: bool = true => "Walk folders.",
@@ -75,7 +74,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"paths": ["README.md"], "dry_run": true}"#,
 };
 
-/// The texts of a list, if one was given.
+/// Converts an optional list argument to strings; empty if omitted.
 pub fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
     list: Option<List<Text<A, B>, C, D>>,
 ) -> Vec<String> {
@@ -115,7 +114,8 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     Ok(answer.touching(Effect::Written, report.documents))
 }
 
-/// What an earlier call with the same key was told: paths and counts, which stay true of it.
+/// Response of an earlier call with this idempotency key. The stored response contains only paths and counts, which
+/// remain correct.
 fn first_answer(
     context: &Context<'_>,
     keyed: Option<&Keyed>,
@@ -128,7 +128,7 @@ fn first_answer(
     }))
 }
 
-/// Keeps what a call is told for its repeats; gives what another call with the same key was told, if it came first.
+/// Stores the response for repeats. If another call with this idempotency key was first, returns its response.
 fn remember(
     context: &Context<'_>,
     keyed: &Keyed,
@@ -146,7 +146,7 @@ fn remember(
     }
 }
 
-/// A walk passes over hidden files and folders; a client cannot have them by naming them either.
+/// Rejects hidden paths: a walk skips hidden files and folders, and a client cannot bypass that by naming one.
 fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ServiceError> {
     for path in paths {
         let Ok(found) = roots.resolve(path) else { continue }; // the job says what is wrong
@@ -158,7 +158,7 @@ fn refuse_hidden(roots: &Roots, paths: &[String]) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// A job that runs, as long as this is there: `ingest_status_tool` tells of it.
+/// Registers a running job for `ingest_status_tool`; unregisters the job on drop.
 struct Shown<'a> {
     workspace: &'a Workspace,
     job: ItemId,
@@ -191,8 +191,8 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Runs a job for a caller, reading beneath `roots`. One job runs at a time: two that read the same
-/// file would both find it new.
+/// Runs an ingest job for a caller, restricted to `roots`. Jobs run one at a time, because two jobs reading one file
+/// would both treat the file as new.
 pub fn run(
     context: &Context<'_>,
     roots: &Roots,
@@ -212,7 +212,7 @@ pub fn run(
         call: context.scope(),
         progress: &|done, total, name| {
             shown.tell(done, total);
-            // Several files may be stored together, and none between two others.
+            // Several files may be stored in one batch, or none since the last report.
             let is_news = told.replace(Some(done)) != Some(done);
             if let Some(tell) = context.progress.filter(|_| is_news) {
                 tell(done, total, name);
@@ -225,7 +225,7 @@ pub fn run(
     })
 }
 
-/// Whether the caller may write documents and their pieces that are so sensitive; else why not.
+/// Fails with a reason unless the caller may write documents and chunks at this sensitivity.
 pub(super) fn may_write(context: &Context<'_>, sensitivity: Sensitivity) -> Result<(), String> {
     for kind in ["document", "chunk"] {
         let (verdict, rule) = context.judge_class(kind, sensitivity, &[], Action::Write);
@@ -236,7 +236,6 @@ pub(super) fn may_write(context: &Context<'_>, sensitivity: Sensitivity) -> Resu
     Ok(())
 }
 
-/// Why a job failed, as a caller is told.
 pub(super) fn failed(error: JobError) -> ServiceError {
     match error {
         JobError::Request { field, why } => ServiceError::argument(field, why),
@@ -246,7 +245,7 @@ pub(super) fn failed(error: JobError) -> ServiceError {
     }
 }
 
-/// A report in words.
+/// Formats a report as text.
 pub fn readable(report: &Report, dry_run: bool) -> String {
     let mut text = format!(
         "{}{}: {} written, {} unchanged, {} superseded, {}, {} skipped, {}",

@@ -1,4 +1,4 @@
-//! `ingest_status_tool`: what jobs are doing and what they did.
+//! `ingest_status_tool`: running and earlier ingest jobs.
 
 use engine::ledger::Effect;
 use engine::{Place, Snapshot, Status};
@@ -20,18 +20,17 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touche
 use recalld_workspace::workspace::Running;
 
 const NAME: &str = "ingest_status_tool";
-/// The kind of a job's record.
+/// Kind of a job record.
 const JOB: &str = "job";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of the paths of a job that are told, as JSON.
+    /// Maximum bytes of a job's paths in an answer, as JSON.
     const PATHS_BYTES_MAX: usize = 16 << 10;
 }
 
 args! {
-    /// What `ingest_status_tool` takes.
     struct Asked {
         job_id: Option<Id> => "Only this one.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
@@ -63,7 +62,7 @@ pub(super) const ROW: Tool = Tool {
 fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
-    // First what runs: a job that ends in between is then listed as running, and not left out.
+    // Read the running job before the snapshot: a job that ends in between is then listed as running, not omitted.
     let running = context.workspace.running().clone();
     let snapshot = context.snapshot();
     if let Some(Id(id)) = wanted.job_id {
@@ -75,7 +74,7 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let is_running = running.is_some();
     let is_first = paging.after::<Value>()?.is_none();
     let listed = newest(context, &snapshot, &paging, (&[JOB], false), |place| {
-        // The mark of an open job is told of while it is the last word.
+        // The mark of an open job is listed only while it is the latest record of the job.
         let is_mark = snapshot.item(place)?.reference == Some(OPEN_REF);
         Ok(!is_mark || !is_running && snapshot.status(place)? == Status::Current)
     })?;
@@ -119,7 +118,7 @@ fn shown_running(running: &Running) -> Value {
     with_short_paths(shown)
 }
 
-/// Without the paths that are too much for an answer, and with their number.
+/// Drops the paths beyond the byte budget and reports their number.
 fn with_short_paths(mut shown: Value) -> Value {
     let Some(paths) = shown["paths"].as_array_mut() else { return shown };
     let mut room = Room::of(PATHS_BYTES_MAX);
@@ -130,7 +129,7 @@ fn with_short_paths(mut shown: Value) -> Value {
     shown
 }
 
-/// A job that has ended, or of which only its mark is left.
+/// JSON of a job that has ended, or of an interrupted job that left only its mark.
 fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let told: Value = serde_json::from_str(item.text).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! `tombstone_reconcile_sweep_tool`: what is stored of files, held against the files as they are now.
+//! `tombstone_reconcile_sweep_tool`: compares stored documents with the files on disk.
 //!
-//! Takes nothing out of sight on a guess: what lies where nothing can be read, or in a folder that is empty now as one
-//! is whose disk is not mounted, is told and left as it is.
+//! No document is tombstoned on a guess. If a path cannot be read, or its folder is empty like the mount point of an
+//! unmounted disk, the document is reported and left unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,22 +24,21 @@ use recalld_tool_framework::writing::{Key, Tell, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "tombstone_reconcile_sweep_tool";
-/// Why a document is tombstoned whose file is gone: by this a later sweep knows that it may come back.
+/// Tombstone reason for a missing file; a later sweep restores only documents with this reason.
 const REASON: &str = "its file is gone (sweep)";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Rows of each list; the rest is counted.
+    /// Maximum rows of each list; further rows are only counted.
     const LISTED_MAX: usize = 100;
-    /// Bytes of the rows of each list, as JSON: paths may be long.
+    /// Maximum bytes of the rows of each list, as JSON, because paths may be long.
     const LISTED_BYTES_MAX: usize = 14 << 10;
-    /// Files that one call brings back; the next call goes on.
+    /// Maximum files that one call restores; the next call continues.
     const RETURNED_MAX: usize = 256;
 }
 
 args! {
-    /// What `tombstone_reconcile_sweep_tool` takes.
     struct Sweep {
         path_prefix: Option<Text<1, 4096>> => "Only this file or folder.",
         dry_run: bool = true => "Only say what would be done.",
@@ -75,16 +74,15 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-/// How a file is now.
+/// State of a file compared with its document.
 enum Now {
     Same,
     Changed,
     Gone,
-    /// Nobody can say.
+    /// The state cannot be determined, for the reason in the text.
     Unreachable(String),
 }
 
-/// What was found.
 #[derive(Default)]
 struct Found {
     missing: List,
@@ -93,13 +91,12 @@ struct Found {
     unreachable: List,
     unchanged: u64,
     truncated: bool,
-    /// What is to be taken out of sight.
     going: BTreeSet<ItemId>,
-    /// What is to be brought back, by how sensitive it was to be.
+    /// Paths to restore, by the sensitivity of their original ingest.
     coming: BTreeMap<Sensitivity, Vec<String>>,
 }
 
-/// Rows that are told, and how many there are.
+/// Bounded list of rows with their total count.
 struct List {
     rows: Vec<Value>,
     count: u64,
@@ -177,7 +174,7 @@ fn look(
                 tell(seen, 0, &lying.path);
             }
             if snapshot.status(lying.place)? == Status::Tombstoned {
-                // Of several that were swept away, the last one is what comes back.
+                // If several versions of a path were swept, the last is restored.
                 last.insert(lying.path.clone(), lying);
                 return Ok(());
             }
@@ -192,7 +189,7 @@ fn look(
 }
 
 impl Found {
-    /// A document that stands.
+    /// Compares a live document with its file.
     fn stands(
         &mut self,
         context: &Context<'_>,
@@ -226,7 +223,7 @@ impl Found {
         Ok(())
     }
 
-    /// A document that was tombstoned: it comes back if a sweep did it, and its file is there.
+    /// Marks a tombstoned document for restoring if a sweep tombstoned it and its file exists again.
     fn was_swept(
         &mut self,
         snapshot: &Snapshot,
@@ -235,7 +232,7 @@ impl Found {
     ) -> Result<(), ServiceError> {
         let stones = snapshot.tombstones(lying.item.id.0)?;
         let is_ours = stones.iter().all(|stone| stone.reason == REASON && !stone.erase);
-        // One that was ingested again stands under another id.
+        // If the file was ingested again, a live document with another id exists.
         let stands =
             recalld_ingest::document_of(snapshot, &recalld_fs_util::uri::of_path(&lying.path))?;
         let is_there = disk.roots.resolve(&lying.path).is_ok_and(|file| !file.is_folder());
@@ -264,12 +261,11 @@ impl Found {
     }
 }
 
-/// The files as they are now.
 struct Disk<'a> {
     roots: &'a Roots,
-    /// What the caller named: where they say so, an empty folder is empty.
+    /// Paths named by the caller; below them, an empty folder counts as really empty.
     prefix: Option<&'a [String]>,
-    /// Of folders in which something is missing: why nothing can be said of it, if nothing can.
+    /// Per folder with a missing file, the reason why the folder cannot be trusted; `None` if it can.
     folders: HashMap<String, Option<String>>,
 }
 
@@ -301,7 +297,7 @@ impl Disk<'_> {
         Ok(if same { Now::Same } else { Now::Changed })
     }
 
-    /// Why it cannot be said that a file is gone.
+    /// Reason why a missing file may not be treated as deleted; `None` if it may.
     fn in_doubt(&mut self, path: &str, is_over: &dyn Fn() -> bool) -> Option<String> {
         let mut folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         loop {
@@ -310,7 +306,7 @@ impl Disk<'_> {
             }
             let found = match self.roots.resolve(&folder) {
                 Ok(found) if found.is_folder() => found,
-                // The folder is gone with the file: it is for the one above it to say.
+                // The folder is missing as well, so its parent decides.
                 Ok(_) | Err(Refused::Missing) => match folder.rsplit_once('/') {
                     Some((above, _)) if !above.is_empty() => {
                         folder = above.to_owned();
@@ -343,7 +339,7 @@ impl Disk<'_> {
     }
 }
 
-/// Reads what is back as any ingest does, as sensitive as it was.
+/// Ingests the restored files with their original sensitivity.
 fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ServiceError> {
     let roots = context.workspace.roots();
     for (&sensitivity, paths) in &found.coming {

@@ -1,4 +1,4 @@
-//! `ingest_text_tool`: a text that a client gives becomes a document.
+//! `ingest_text_tool`: stores a text of the client as a document.
 
 use engine::ledger::Effect;
 use engine::{Sensitivity, Snapshot, WriteError};
@@ -25,19 +25,17 @@ const NAME: &str = "ingest_text_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters, and bytes, of a text.
+    /// Maximum characters and maximum bytes of a text.
     const TEXT_MAX: usize = 1 << 20;
 }
 
 choices! {
-    /// How a text is read.
     enum Modality {
         Text = "text", Markdown = "markdown", Html = "html", Rst = "rst", Code = "code", Csv = "csv", Jsonl = "jsonl",
     }
 }
 
 args! {
-    /// What `ingest_text_tool` takes.
     struct IngestText {
         title: Text<1, 300> => "One line.",
         text: Text<1, TEXT_MAX> => "At most 1 MiB.",
@@ -118,7 +116,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
     Ok(if taken.is_unchanged { answer } else { answer.touching(Effect::Written, [taken.document]) })
 }
 
-/// A text says something, and is no longer in bytes than it may be in characters.
+/// Rejects a blank text, and a text of more than `TEXT_MAX` bytes.
 fn refuse_odd(text: &str) -> Result<(), ServiceError> {
     refuse_blank("text", text)?;
     if text.len() > TEXT_MAX {
@@ -128,7 +126,7 @@ fn refuse_odd(text: &str) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// What a repeat is told by: ids and counts.
+/// Fields stored for repeats of the call: ids and counts.
 fn kept(taken: &Taken) -> Value {
     let secrets = taken.held.listed.iter();
     let secrets: Vec<Value> =
@@ -164,7 +162,7 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     Ok(Answer::plain(structured, text))
 }
 
-/// How a text is read. Of code the language is told from its URI or from its first line.
+/// Format of a text. For code, the language is detected from the URI or the first line.
 fn format_of(modality: Modality, uri: &str, text: &str) -> Format {
     match modality {
         Modality::Text => Format::Text,

@@ -1,4 +1,4 @@
-//! `tombstone_paths_tool`: documents of paths are taken out of sight, whether or not their files are still there.
+//! `tombstone_paths_tool`: tombstones the documents of paths, regardless of whether their files exist.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,11 @@ const NAME: &str = "tombstone_paths_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of the rows that tell of the paths, as JSON.
+    /// Maximum bytes of the rows about the paths, as JSON.
     const PATHS_BYTES_MAX: usize = 24 << 10;
 }
 
 args! {
-    /// What `tombstone_paths_tool` takes.
     struct Paths {
         paths: List<Text<1, 4096>, 1, 64> => "Files or folders, absolute or beneath a root; URIs of given texts.",
         reason: Text<1, 2000> => "Why.",
@@ -54,7 +53,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"paths": ["README.md"], "reason": "it moved"}"#,
 };
 
-/// A path of the call, and what it took.
+/// A path of the call, and the number of documents and items that it selected.
 struct Taking {
     path: String,
     meant: Vec<String>,

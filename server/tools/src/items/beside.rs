@@ -1,6 +1,4 @@
-//! What an item is held against: those nearest to it, by meaning and by words; and how both are shown.
-//!
-//! Owns which items say something that can be compared at all. Knows nothing of what is looked for.
+//! Nearest neighbours of an item, by vector and by words, for the duplicate and contradiction scans.
 
 use engine::{Filter, ItemView, Place, Snapshot};
 use serde_json::{Value, json};
@@ -12,23 +10,23 @@ use recalld_tool_framework::{Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a text by whose words others are looked for.
+    /// Maximum characters of a text used as a full-text query.
     const QUERY_CHARS_MAX: usize = 600;
-    /// Characters of a title and of a text that are shown.
+    /// Maximum characters of a title and of a text in a result.
     const TITLE_CHARS_MAX: usize = 120;
     const SHOWN_CHARS_MAX: usize = 300;
 }
 
-/// Records of the service say how things stand with it, and not what is so.
+/// Returns true for user content. Records of the service describe its own state, so they are not compared.
 pub(super) fn says_something(item: &ItemView<'_>) -> bool {
     own_kinds::says_something(item.kind)
 }
 
-/// The items nearest to one, at most `count` by meaning and as many by words, with the cosine where it is known;
-/// itself not among them.
+/// Items nearest to an item: at most `count` by vector and `count` by words, with the cosine if known. The item itself
+/// is excluded.
 ///
 /// # Errors
-/// Damage, or the call is over.
+/// Returns an error if the store is damaged or the call is over.
 pub(super) fn nearest(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -53,7 +51,7 @@ pub(super) fn nearest(
     Ok(found)
 }
 
-/// An item that the caller reads, as `{id, kind, title, recorded_at}`.
+/// Summary of a readable item: `{id, kind, title, recorded_at}`.
 pub(super) fn without_text(item: &ItemView<'_>) -> Value {
     json!({
         "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
@@ -61,7 +59,7 @@ pub(super) fn without_text(item: &ItemView<'_>) -> Value {
     })
 }
 
-/// The same with `text`.
+/// Summary of a readable item with its `text`.
 pub(super) fn with_text(item: &ItemView<'_>) -> Value {
     let mut shown = without_text(item);
     shown["text"] = cut(item.text, SHOWN_CHARS_MAX).into();

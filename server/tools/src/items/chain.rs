@@ -1,4 +1,4 @@
-//! How an item came to say what it says: what it replaced, and what replaced it.
+//! Supersession chain of an item: the versions before and after it.
 
 use engine::ledger::Touched;
 use engine::{ItemId, Member, Place, Snapshot, Status};
@@ -14,28 +14,26 @@ use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always, without_nulls};
 use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
 
-/// The attribute of a version that says why it replaced the one before.
+/// Attribute with the reason for superseding the previous version.
 pub(super) const CHANGE_REASON: &str = "change_reason";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Versions that one answer shows: the newest.
+    /// Maximum versions in one answer: the newest.
     const VERSIONS_MAX: usize = 100;
 }
 
-/// What is told of a chain.
+/// Description of the chain in a result.
 pub(super) const CHAIN: &str = "Its versions, oldest first: id, at, by, reason, status. Of one that is hidden or \
                                 erased, at, by and reason tell of that.";
 
 args! {
-    /// What `supersession_chain_tool` takes.
     struct ChainOf {
         item_id: Id => "Any of its versions.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "supersession_chain_tool",
     title: "Versions of an item",
@@ -66,17 +64,17 @@ fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
 pub(super) struct Versions {
     /// `{id, at, by, reason, status}`, oldest first.
     pub(super) rows: Vec<Value>,
-    /// Whether there are older ones, or may be.
+    /// True if there are, or may be, older versions.
     pub(super) truncated: bool,
-    /// For the ledger.
+    /// Item effects for the ledger.
     touched: Vec<Touched>,
 }
 
 impl Versions {
-    /// Those of an item's chain: the newest that have room in so many bytes.
+    /// Loads the newest versions of an item's chain that fit into `bytes_max` bytes.
     ///
     /// # Errors
-    /// Damage, or the call is over.
+    /// Returns an error if the store is damaged or the call is over.
     pub(super) fn of(
         context: &Context<'_>,
         snapshot: &Snapshot,
@@ -101,7 +99,7 @@ impl Versions {
         Ok(versions)
     }
 
-    /// The same to read, a line for each.
+    /// The versions as text, one line each.
     pub(super) fn in_words(&self) -> String {
         let line = |row: &Value| {
             let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -118,7 +116,7 @@ impl Versions {
 
 type Row = (Value, Option<Touched>);
 
-/// One version; `None` where policy denies it.
+/// Row of one version; `None` if policy denies it.
 fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -130,8 +128,8 @@ fn row(
     }
 }
 
-/// All that is left of one that was erased. Nobody can say any more who might know of it, so it is no more
-/// than recall says: its id, and when.
+/// Row of an erased version. Its policy class is unknown after the erasure, so only its id and the time are shown, as
+/// recall does.
 fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ServiceError> {
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
@@ -166,7 +164,7 @@ fn kept(
     Ok(Some((without_nulls(row), Some(seen(item.id, verdict)))))
 }
 
-/// Why a version replaced the one before, where it says so.
+/// Reason for superseding the previous version, if recorded.
 fn reason_of(attributes: &str) -> Option<String> {
     let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
     let said = [CHANGE_REASON, "reason"].map(|name| attributes[name].as_str());

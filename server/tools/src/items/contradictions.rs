@@ -1,7 +1,7 @@
-//! Pairs of current items that speak of the same and differ.
+//! Contradiction scan: pairs of current items on one subject that differ.
 //!
-//! Owns which items are held against each other: each with those that are nearest to it by words and by meaning, so
-//! that the work of a page is bounded. Whether two differ is judged elsewhere (`recalld_claim_check`).
+//! Each item is compared with its nearest neighbours by words and by vector, which bounds the work of a page.
+//! `recalld_claim_check` decides if two items differ.
 
 use std::sync::Arc;
 
@@ -26,29 +26,27 @@ const NAME: &str = "contradiction_scan_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items by words, and as many by meaning, that one is held against.
+    /// Maximum neighbours by words, and by vector, compared with an item.
     const NEAREST_MAX: usize = 12;
-    /// Pairs of one item that are told.
+    /// Maximum pairs reported for one item.
     const PAIRS_EACH_MAX: usize = 5;
-    /// Items that a topic leads to.
+    /// Maximum items selected for a topic.
     const TOPIC_ITEMS_MAX: usize = 200;
-    /// The same by meaning, where no item has its words.
+    /// Maximum items selected for a topic by vector, if no item has its words.
     const TOPIC_NEAREST_MAX: usize = 20;
 }
 
-/// Share of the best item's score that an item about a topic has: one that has but a common word of it is about
-/// something else.
+/// Minimum score of an item about a topic, as a share of the best score. Items below share only a common word with the
+/// topic.
 const TOPIC_SHARE_MIN: f32 = 0.5;
 
 args! {
-    /// What `contradiction_scan_tool` takes.
     struct Scan {
         topic: Option<Text<1, 1024>> => "Only items about this.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: NAME,
     title: "Find contradictions",
@@ -99,7 +97,8 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(page.into_answer("pairs", "No contradictions found here.", next_cursor, bounds))
 }
 
-/// The items that have the words of a topic, or half of what weighs in them; the nearest ones where none has.
+/// Items on a topic by full-text search, with at least half of the best score; the nearest by vector if full-text
+/// search finds none.
 fn about(
     context: &Context<'_>,
     view: &View,
@@ -119,7 +118,7 @@ fn about(
     Ok(hits.into_iter().map(|hit| hit.place).collect())
 }
 
-/// Holds an item against those nearest to it that come behind it in the order: so each pair is met once.
+/// Compares an item with its nearest neighbours that come after it in list order, so each pair is found once.
 fn add(
     page: &mut Page,
     context: &Context<'_>,
@@ -172,7 +171,7 @@ fn tell(
     }));
 }
 
-/// Whether both can be meant at one time, and neither replaces the other.
+/// Returns true if both items can be valid at one time and neither supersedes the other.
 fn may_conflict(one: &ItemView<'_>, other: &ItemView<'_>) -> bool {
     let ends_before = |one: &ItemView<'_>, other: &ItemView<'_>| {
         one.valid_to.is_some_and(|to| other.valid_from.is_some_and(|from| to <= from))

@@ -1,11 +1,11 @@
-//! Groups of current items that say the same, each with the one to keep.
+//! Duplicate scan: groups of near-duplicate current items, each with the item to retain.
 //!
-//! Owns which items are in one group, and which of them stays. An item is held against those nearest to it, so that the
-//! work of a page is bounded. How alike two are is told elsewhere (`recalld_recall::Twin`).
+//! Each item is compared with its nearest neighbours, which bounds the work of a page. `recalld_recall::Twin` computes
+//! the similarity.
 //!
-//! A group is made by its oldest item: one that is near to no older one. Any other item belongs to the oldest that it
-//! is near to, if that one makes a group. Both follow from what is near to the item alone, so they are the same from
-//! whichever page they are looked at, and no item is in two groups.
+//! A group is led by its oldest item: an item without an older near-duplicate. Every other item belongs to its oldest
+//! near-duplicate, if that item leads a group. Both rules depend only on the neighbours of the item. So the groups are
+//! equal on every page, and no item is in two groups.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,25 +32,23 @@ const NAME: &str = "duplicate_scan_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items by words, and as many by meaning, that one is held against.
+    /// Maximum neighbours by words, and by vector, compared with an item.
     const NEAREST_MAX: usize = 24;
-    /// Items of a page whose nearest are looked up: besides those of the page, the members of its groups.
+    /// Maximum items per page whose neighbours are computed: the items of the page, and the members of their groups.
     const LOOKS_MAX: usize = 128;
-    /// Items of a group.
+    /// Maximum items of a group.
     const MEMBERS_MAX: usize = 20;
-    /// Edges of an item that are counted.
+    /// Maximum counted edges of an item.
     const EDGES_COUNTED_MAX: usize = 64;
 }
 
 args! {
-    /// What `duplicate_scan_tool` takes.
     struct Scan {
         threshold: Real<500, 1000> = Real(0.95) => "How alike, from 0.5 to 1, the same words.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: NAME,
     title: "Find duplicates",
@@ -94,7 +92,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         }
         let Some(group) = looking.group_of(place)? else { return Ok(Step::Taken) };
         let row = group.shown();
-        // One that is larger than a page is a page of its own.
+        // A group larger than a page gets a page of its own.
         if !room.takes(&row) && !page.rows.is_empty() {
             return Ok(Step::Full);
         }
@@ -128,27 +126,27 @@ fn add(
     Ok(())
 }
 
-/// An item that is near to another one.
+/// An item similar to another item.
 #[derive(Debug, Clone, Copy)]
 struct Near {
     place: Place,
-    /// Where it is in the order.
+    /// Position in the order by age.
     turn: (Micros, ItemId),
     score: f32,
 }
 
-/// Looks up what is near to an item, once for each.
+/// Finds similar items and caches them per item.
 struct Looking<'a, 's> {
     context: &'a Context<'a>,
     snapshot: &'s Snapshot,
     all: &'a Filter,
-    /// How alike two are that are near.
+    /// Minimum similarity of two near-duplicates.
     least: f32,
     known: HashMap<Place, Rc<[Near]>>,
 }
 
 impl<'s> Looking<'_, 's> {
-    /// What is near to an item, the oldest first.
+    /// Items similar to an item, oldest first.
     fn near(&mut self, place: Place) -> Result<Rc<[Near]>, ServiceError> {
         if let Some(near) = self.known.get(&place) {
             return Ok(Rc::clone(near));
@@ -178,7 +176,7 @@ impl<'s> Looking<'_, 's> {
         Ok(near)
     }
 
-    /// The group that an item makes.
+    /// The group led by an item; `None` if the item leads none.
     fn group_of(&mut self, place: Place) -> Result<Option<Group<'s>>, ServiceError> {
         let item = self.snapshot.item(place)?;
         let mut near = self.near(place)?.to_vec();
@@ -186,7 +184,7 @@ impl<'s> Looking<'_, 's> {
         if near.is_empty() || near.iter().any(is_behind) {
             return Ok(None);
         }
-        // The most alike first: each that joins is near to all that have.
+        // Most similar first: a new member must be similar to all present members.
         near.sort_by(|one, other| {
             other.score.total_cmp(&one.score).then(one.turn.cmp(&other.turn))
         });
@@ -212,7 +210,6 @@ impl<'s> Looking<'_, 's> {
     }
 }
 
-/// An item of a group.
 struct Member<'s> {
     place: Place,
     item: ItemView<'s>,
@@ -220,10 +217,10 @@ struct Member<'s> {
     merit: Merit,
 }
 
-/// What speaks for keeping an item, in this order.
+/// Sort key for the item to retain; fields compare in order of declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Merit {
-    /// It is a piece of a file, which brings it again.
+    /// True for a chunk of a file: a new ingest of the file would store the chunk again.
     is_piece: bool,
     edges: usize,
     has_source: bool,
@@ -247,12 +244,12 @@ impl<'s> Member<'s> {
     }
 }
 
-/// Items that say the same, the one to keep first.
+/// Near-duplicates, the item to retain first.
 struct Group<'s> {
     members: Vec<Member<'s>>,
-    /// Why the first is the one to keep.
+    /// Reason for retaining the first item.
     why: String,
-    /// Whether there are more.
+    /// True if the group has more members.
     left_out: bool,
 }
 
@@ -263,7 +260,7 @@ impl<'s> Group<'s> {
         Self { members, why, left_out }
     }
 
-    /// All but the one to keep, with how alike they are to it.
+    /// All members but the item to retain, with their similarity to it.
     fn others(&self) -> impl Iterator<Item = (&Member<'s>, Likeness)> {
         let kept = &self.members[0].twin;
         let others = self.members[1..].iter();
@@ -289,7 +286,7 @@ impl<'s> Group<'s> {
     }
 }
 
-/// By what the first is better than the second, which is the best of the others.
+/// Reason for retaining the first item: its first advantage over the second-best item.
 fn why(kept: Merit, second: Merit) -> String {
     if kept.is_piece != second.is_piece {
         return "it is a piece of a file, which would bring it again".to_owned();
@@ -310,7 +307,7 @@ fn why(kept: Merit, second: Merit) -> String {
     "nothing tells them apart".to_owned()
 }
 
-/// The threshold as scores are told: rounded, so that one that is shown as the threshold reaches it.
+/// Converts the threshold to `f32`, the precision of scores, so that a score shown as the threshold reaches it.
 fn least(threshold: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "it is from 0.5 to 1")]
     let least = threshold as f32;

@@ -1,7 +1,8 @@
-//! An item is forgotten: hidden from then on, or gone from every file.
+//! `forget_item_tool`: hides an item by a tombstone, or erases its bytes from every file.
 //!
-//! What is hidden can be found by nobody, and stays in the chain by its id. What is erased is hidden first, in one
-//! commit, so whatever comes between, its bytes go: by this call, or else by the store's upkeep.
+//! A tombstoned item cannot be found, and remains in the supersession chain by its id. An erasure first hides all items
+//! in one commit. From then on the bytes are removed, by this call or later by the store's maintenance, regardless of
+//! failures in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,25 +27,23 @@ use recalld_tool_framework::{
 };
 
 const FORGET: &str = "forget_item_tool";
-/// The entry of a look at what would go.
+/// Operation name of a preview in the ledger.
 const LOOKED: &str = "forget_item_tool: looked";
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that such a look names.
+    /// Maximum items named in a preview.
     const GOING_SHOWN_MAX: usize = 50;
-    /// Left of a call's time when it stops removing bytes: what is hidden has to be told in time.
+    /// Time reserved at the end of a call, after removing bytes, to report the tombstones before the deadline.
     const TELL_TIME: Duration = Duration::from_secs(2);
 }
 
 choices! {
-    /// How an item is forgotten.
     enum Mode { Tombstone = "tombstone", Erase = "erase" }
 }
 
 args! {
-    /// What `forget_item_tool` takes.
     struct Forget {
         item_id: Id => "The item.",
         reason: Text<1, 500> => "Why.",
@@ -53,7 +52,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: FORGET,
     title: "Forget an item",
@@ -103,8 +101,8 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     }
     let commit = || writing.commit(&kept, tell)?.or_overtaken("item_id");
     let hidden = hidden_everywhere(context, &going, commit)?;
-    // An error here is met again by the store's upkeep, which goes on with it: the item is hidden, and `told` says
-    // that its bytes are not all gone yet.
+    // On an error, the store's maintenance retries the removal. The item is already hidden, and `told` reports that
+    // some of its bytes remain.
     let _goes_on_later = context.workspace.store.erase_pending(&UntilTold(context));
     let mut answer = told(context, &context.workspace.store.snapshot(), &kept)?;
     answer.touched = going.items.keys().map(|&id| touched(Effect::Erased, id)).collect();
@@ -112,10 +110,11 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(answer)
 }
 
-/// What the tool would do with the same arguments, and nothing of it done: a governed call with an entry of its own.
+/// Preview of a call with these arguments; changes nothing. The preview is an audited call with a ledger entry of its
+/// own.
 ///
 /// # Errors
-/// What the tool would refuse.
+/// Returns the errors that the tool itself would return.
 pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
     governed(context, LOOKED, raw, false, |context| {
         let wanted = Forget::parse(raw)?;
@@ -130,18 +129,18 @@ pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<A
     })
 }
 
-/// What goes.
+/// The items that a call forgets.
 struct Going {
-    /// The item, as it is named.
+    /// Wire id of the requested item.
     name: String,
-    /// All that goes: of an erasure also the answers that name any of it.
+    /// All items to forget. An erasure includes the stored responses that name one of these items.
     items: BTreeMap<ItemId, Place>,
-    /// How many of them are items of callers.
+    /// Number of user items in `items`.
     count: usize,
 }
 
 impl Going {
-    /// What goes with an item; policy is asked of each.
+    /// Collects the items that are forgotten together with an item; policy must allow each.
     fn of(
         context: &Context<'_>,
         snapshot: &Snapshot,
@@ -170,7 +169,7 @@ impl Going {
         Ok(Self { name: names::of_item(&item), items, count })
     }
 
-    /// The same for people: the first of it by name, what was asked for before all others.
+    /// Preview: the first items by name, the requested item before all others.
     fn shown(
         &self,
         context: &Context<'_>,
@@ -201,7 +200,7 @@ impl Going {
     }
 }
 
-/// Where the item lies. One that is hidden already can still be erased.
+/// Row address of the item. A tombstoned item can still be erased.
 fn there(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -218,7 +217,7 @@ fn there(
     }
 }
 
-/// A job stays: it is the record of what was ingested.
+/// Rejects jobs, which are the record of ingested files.
 fn refuse_job(item: &ItemView<'_>) -> Result<(), ServiceError> {
     if item.kind != "job" {
         return Ok(());
@@ -227,7 +226,7 @@ fn refuse_job(item: &ItemView<'_>) -> Result<(), ServiceError> {
     Err(ServiceError::argument("item_id", why))
 }
 
-/// Whether policy lets the caller remove the item for good.
+/// Fails unless `erase` is false or policy lets the caller erase the item.
 fn may_erase(context: &Context<'_>, item: &ItemView<'_>, erase: bool) -> Result<(), ServiceError> {
     let (verdict, rule) = context.judge(item, Action::Erase);
     if !erase || verdict == Verdict::Allow {
@@ -243,8 +242,8 @@ fn refused(error: KeepError) -> ServiceError {
     }
 }
 
-/// Hides by `commit`; a remote is to lose the same, and the backups that the machine knows of. These are of the
-/// operator's own workspace.
+/// Hides the items by `commit`, and records their ids as pending erasures of the remote and of the known backups.
+/// Backups are known only for the default workspace.
 fn hidden_everywhere(
     context: &Context<'_>,
     going: &Going,
@@ -259,7 +258,7 @@ fn hidden_everywhere(
     noted(context.services.data, context.workspace, &ids, commit)
 }
 
-/// Goes on until there is just time left to tell of it.
+/// Pace that stops `TELL_TIME` before the deadline.
 struct UntilTold<'a>(&'a Context<'a>);
 
 impl Pace for UntilTold<'_> {
@@ -272,7 +271,7 @@ impl Pace for UntilTold<'_> {
     }
 }
 
-/// What became of the item, as the store says now.
+/// Response from the current state of the store.
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let id = kept_id(&kept["id"])?;
     let stones = snapshot.tombstones(id.0)?;
@@ -294,7 +293,8 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
     Ok(Answer::plain(without_nulls(shown), text))
 }
 
-/// Backups that still hold an item; nothing is known of those of other workspaces than the operator's.
+/// Number of backups that still contain an item; `None` for workspaces other than the default workspace, whose backups
+/// are unknown.
 fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ServiceError> {
     if !context.is_local() {
         return Ok(None);

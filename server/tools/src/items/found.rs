@@ -1,17 +1,17 @@
-//! The item of an id, tombstoned or not, for every tool of the family.
+//! Lookup of an item by id, including tombstoned items.
 
 use engine::{ItemId, Place, Snapshot};
 
 use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
 
-/// What the caller is told of an item that is not there, be it for policy.
+/// Message for a missing item and for an item that policy hides.
 pub(super) const NO_SUCH_ITEM: &str = "there is no such item";
 
-/// Where the item of an id lies, tombstoned or not; `None` for one whose bytes were erased.
+/// Row address of an item, tombstoned or not; `None` if its bytes were erased.
 ///
 /// # Errors
-/// There never was one, or policy denies it.
+/// Returns an error if the item never existed or policy denies it.
 pub(super) fn find_ever(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! One item, whole, as it is or as it was at a time.
+//! `get_item_tool`: one full item, as it is now or as of a past time.
 
 use engine::{EdgeFilter, ItemId, ItemView, Moment, NEIGHBOURS_MAX, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
@@ -17,23 +17,21 @@ use recalld_tool_framework::{
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text that are shown: what is longer is a document's.
+    /// Maximum bytes of a text in the answer; longer texts are documents.
     pub(super) const SHOWN_TEXT_BYTES_MAX: usize = 40 << 10;
-    /// Bytes of attributes that are shown.
+    /// Maximum bytes of attributes in the answer.
     const SHOWN_ATTRIBUTES_BYTES_MAX: usize = 12 << 10;
-    /// Characters of a text in the block for people.
+    /// Maximum characters of a text in the human-readable part.
     const PREVIEW_CHARS_MAX: usize = 1_000;
 }
 
 args! {
-    /// What `get_item_tool` takes.
     struct GetItem {
         item_id: Id => "The item.",
         as_of: Option<Time> => "Its version that was current then.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "get_item_tool",
     title: "Get an item",
@@ -71,7 +69,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     shown(context, &then, place)
 }
 
-/// The version of an item that stood at the moment of `then`; the one written last, where there were several.
+/// The version of an item that was current in `then`; if there are several, the last written.
 fn version_at(
     context: &Context<'_>,
     now: &Snapshot,
@@ -124,7 +122,7 @@ fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Ans
     Ok(answer)
 }
 
-/// How many edges join the item to others that the caller may know.
+/// Number of edges to items that the caller may know.
 fn edges(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! items: what is remembered, one by one.
+//! Family `items`: tools for single memories.
 
 mod beside;
 mod chain;

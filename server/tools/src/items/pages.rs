@@ -1,7 +1,6 @@
-//! The whole store in pages of a few items, newest first: for tools that look at every item and hold it against
-//! others.
+//! Paged scan over all items, newest first, for tools that compare every item with others.
 //!
-//! Owns the order, its cursor and how a page ends. Knows nothing of what is looked for.
+//! Defines the order, its cursor and the end of a page.
 
 use std::cmp::Reverse;
 
@@ -15,34 +14,33 @@ use recalld_tool_framework::{Answer, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items of a page that are held against others.
+    /// Maximum items of a page that are compared with others.
     pub(super) const ITEMS_MAX: usize = 64;
 }
 
-/// Where an item is in the order: when it was recorded, in microseconds since 1970, and its id.
+/// Position in the order: recording time in microseconds since 1970, and id.
 type Turn = (i64, String);
 
-/// What became of an item of the walk.
+/// Result of a visit of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is told, or there is nothing to tell of it.
+    /// The item was handled.
     Taken,
-    /// The page has no room for what is to be told of it: it is the first of the next one.
+    /// The results of the item do not fit on the page; the item starts the next page.
     Full,
 }
 
-/// What a page has found, and is to be told.
 #[derive(Default)]
 pub(super) struct Page {
     pub rows: Vec<Value>,
     pub(super) text: String,
     pub(super) touched: Vec<Touched>,
-    /// Whether more was found of an item than is told.
+    /// True if an item has more results than the page reports.
     pub(super) left_out: bool,
 }
 
 impl Page {
-    /// The answer: rows under their name, or in words that nothing was found; the bounds where one was met.
+    /// Builds the answer: rows under `name`, or the text `nothing`; and the bounds if a bound was reached.
     pub(super) fn into_answer(
         self,
         name: &str,
@@ -63,11 +61,12 @@ impl Page {
     }
 }
 
-/// Goes on behind the cursor's place, item by item, until `take` says that the page is full or [`ITEMS_MAX`] were
-/// looked at. Gives the cursor of the next page, where there is one.
+/// Visits the items after the cursor's position until `take` returns `Full` or [`ITEMS_MAX`] items were visited.
+/// Returns the cursor of the next page, or `None` at the end.
 ///
 /// # Errors
-/// Those of `take`; damage, a cursor of another list, or the call is over.
+/// Returns the errors of `take`, and an error if the store is damaged, the cursor belongs to another list, or the call
+/// is over.
 pub(super) fn walk(
     snapshot: &Snapshot,
     paging: &Paging,
@@ -87,11 +86,11 @@ pub(super) fn walk(
     Ok(last.filter(|_| has_more).map(|turn| paging.cursor(&turn)))
 }
 
-/// The next items behind the cursor's place that a filter admits and whose text the caller may read, at most
-/// `count`, and whether there are more.
+/// Next items after the cursor's position that the filter admits and whose text the caller may read. Returns at most
+/// `count`, and true if there are more.
 ///
 /// # Errors
-/// Damage, a cursor of another list, or the call is over.
+/// Returns an error if the store is damaged, the cursor belongs to another list, or the call is over.
 fn next_items(
     snapshot: &Snapshot,
     paging: &Paging,
@@ -104,7 +103,7 @@ fn next_items(
     };
     let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(count + 1);
     snapshot.each_admitted(filter, |at, place| {
-        // A list may name what is redacted; what it says counts for nothing here.
+        // A list may name redacted items, but here only readable text can be compared.
         if filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_veiled(hidden, place)) {
             return Ok(());
         }
@@ -125,7 +124,7 @@ fn next_items(
     Ok((found, has_more))
 }
 
-/// Whether an item comes behind another one: it is older, or as old and its id is smaller.
+/// Returns true if `one` comes after `other`: `one` is older, or equally old with a smaller id.
 pub(super) fn comes_behind(one: (Micros, ItemId), other: (Micros, ItemId)) -> bool {
     one < other
 }

@@ -1,4 +1,4 @@
-//! A memory is stored.
+//! `brain_remember`: stores a memory.
 
 use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
 use half::f16;
@@ -20,18 +20,17 @@ use recalld_tool_framework::writing::{
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const REMEMBER: &str = "brain_remember";
-/// Cosine from which an item may say the same as another.
+/// Cosine from which an item is reported as a possible duplicate.
 const DUPLICATE_COSINE: f32 = 0.92;
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Possible duplicates that are shown.
+    /// Maximum possible duplicates in the answer.
     const DUPLICATES_MAX: usize = 5;
 }
 
 args! {
-    /// What `brain_remember` takes.
     struct Remember {
         text: Text<1, 32768> => "Self-contained.",
         kind: Text<1, 64> = Text("note".to_owned()) => "Such as decision, preference, fact.",
@@ -47,7 +46,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: REMEMBER,
     title: "Remember",
@@ -92,7 +90,6 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
 }
 
-/// The answer about an item that is in the store.
 fn stored(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -119,7 +116,7 @@ fn stored(
     Ok(answer)
 }
 
-/// Kinds that the service keeps its own records under.
+/// Rejects kinds reserved for the service's own records.
 fn refuse_internal_kind(kind: &str) -> Result<(), ServiceError> {
     if OWN_KINDS.contains(&kind) {
         let why = format!("`{kind}` is for the service's own records; choose another");
@@ -128,10 +125,10 @@ fn refuse_internal_kind(kind: &str) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// How closed an item is: what replaces it is no less so unless that is asked for.
+/// Sensitivity and gates of a superseded item. The successor inherits both unless the call requests others.
 type Closed = (Sensitivity, Vec<String>);
 
-/// Whether an item may be replaced by one of the caller's own, and how closed it is.
+/// Checks that the caller may supersede an item; returns its sensitivity and gates.
 fn may_supersede(
     context: &Context<'_>,
     snapshot: &Snapshot,

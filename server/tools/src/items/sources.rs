@@ -1,6 +1,6 @@
-//! Where items come from: the list of sources, and one of them with how it came in.
+//! Sources of items: the list, and the provenance of one source.
 //!
-//! A source is there for whoever may know of an item from it, and what is told of it counts only such items.
+//! A source is visible to a caller that may know of one of its items. All shown data counts only such items.
 
 use std::cmp::Reverse;
 
@@ -25,16 +25,15 @@ const LIST: &str = "list_sources_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items of a source that one answer shows.
+    /// Maximum items of a source in one answer.
     const SOURCE_ITEMS_MAX: usize = 100;
 }
 
-/// Items that are looked through between two looks at whether the answer is still wanted.
+/// Items scanned between two checks for cancellation.
 const ITEMS_TOGETHER: usize = 1_024;
 const NO_SUCH_SOURCE: &str = "there is no such source";
 
 args! {
-    /// What `list_sources_tool` takes.
     struct Listed {
         uri_prefix: Option<Text<1, 2048>> => "Such as file:/// or https://.",
         cursor: Option<Cursor> => "next_cursor of the page before.",
@@ -42,13 +41,11 @@ args! {
 }
 
 args! {
-    /// What `source_provenance_tool` takes.
     struct One {
         source_id: Source => "The source.",
     }
 }
 
-/// The row of the list.
 pub(super) const LIST_ROW: Tool = Tool {
     name: LIST,
     title: "List sources",
@@ -70,7 +67,6 @@ pub(super) const LIST_ROW: Tool = Tool {
     example: r#"{"uri_prefix": "https://example.org/"}"#,
 };
 
-/// The row of one source.
 pub(super) const ONE_ROW: Tool = Tool {
     name: "source_provenance_tool",
     title: "Where a source came from",
@@ -89,7 +85,7 @@ pub(super) const ONE_ROW: Tool = Tool {
     example: r#"{"source_id": "src_0000000000000000000000000a"}"#,
 };
 
-/// Where a source is in the list: when it was read, and its id.
+/// Sort key of a source: recording time in microseconds since 1970, and id.
 type Recency = (i64, String);
 
 fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -128,11 +124,10 @@ fn no_such_source() -> ServiceError {
     ServiceError::Missing { field: "source_id", why: NO_SUCH_SOURCE.to_owned() }
 }
 
-/// What the caller may know of a source's items.
 struct Known {
     items: Vec<(ItemId, Place, Verdict)>,
     last_recorded: Option<Micros>,
-    /// An item that policy denies, and the rule.
+    /// A denied item with the rule, if any.
     denied: Option<(ItemId, String)>,
 }
 
@@ -156,7 +151,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Whether there is any, for which no more of them is looked at.
+    /// Returns true if the caller may know of one of the source's items; stops at the first.
     fn any(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<bool, ServiceError> {
         for place in snapshot.items_of_source(id)? {
             let is_hidden = snapshot.status(place)? == Status::Tombstoned;
@@ -167,8 +162,8 @@ impl Known {
         Ok(false)
     }
 
-    /// The source as a row. The hash of its content is left out where the caller may not read all of that: whoever
-    /// guesses a text could tell by it that the guess is right.
+    /// The source as a row. The content hash is omitted unless the caller may read the whole content, because the hash
+    /// would confirm a guessed text.
     fn shown(&self, source: &SourceView<'_>) -> Value {
         let is_open = self.denied.is_none()
             && self.items.iter().all(|(_, _, verdict)| *verdict == Verdict::Allow);
@@ -226,8 +221,8 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(answer)
 }
 
-/// The job that read a source: of those by the same caller and tool the first that ended after it. One ingest runs
-/// at a time, and what one that was cut off had read is ended by the next.
+/// The job that read a source: of the jobs by the same caller and tool, the first that ended after the source was
+/// recorded. Ingest jobs run one at a time, and the source of an interrupted job is assigned to the next.
 fn job_of(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -246,7 +241,7 @@ fn job_of(
         if at < source.recorded_at || first.is_some_and(|(first, _)| first <= at) {
             continue;
         }
-        // One that has a ref has not ended: it is only a mark.
+        // A job record with a ref is the mark of a job that has not ended.
         let is_ended = job.reference.is_none();
         let is_alike = job.recorded_by == source.recorded_by && job.via == source.via;
         if is_ended && is_alike && context.may_know(&job) {

@@ -1,4 +1,4 @@
-//! An item says something else from now on: a new version of it replaces it.
+//! `supersede_item_tool`: stores a new version of an item.
 
 use engine::{ItemDraft, ItemId, ItemView, Place, Snapshot, Status};
 use serde_json::{Map, Value, json};
@@ -24,15 +24,14 @@ const SUPERSEDE: &str = "supersede_item_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of the versions that are told beside the new one, as JSON.
+    /// Maximum bytes of the chain returned with the new version, as JSON.
     const CHAIN_BYTES_MAX: usize = 16 << 10;
 }
 
-/// Begins the ref of a version of an item that has none of its own (REC-08).
+/// Prefix of the ref of a version whose item has no ref of its own (REC-08).
 const AFTER: &str = "after:";
 
 args! {
-    /// What `supersede_item_tool` takes.
     struct Supersede {
         item_id: Id => "The item that is replaced.",
         text: Text<1, 32768> => "What it says now.",
@@ -42,7 +41,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: SUPERSEDE,
     title: "Supersede an item",
@@ -82,7 +80,7 @@ fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     writing.commit(&json!({"id": names::item(&kind, id)}), tell)?.or_overtaken("item_id")
 }
 
-/// Kinds that tools of their own move (REC-01).
+/// Rejects kinds whose state only their own tools may change (REC-01).
 fn refuse_own_kind(kind: &str) -> Result<(), ServiceError> {
     if OWN_KINDS.contains(&kind) {
         let why = format!(
@@ -93,7 +91,7 @@ fn refuse_own_kind(kind: &str) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Only what stands is replaced. The error names what stands in its place, as far as the caller may know it.
+/// Rejects an item that is already superseded. The error names the current version if the caller may know of it.
 fn refuse_superseded(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -113,8 +111,8 @@ fn refuse_superseded(
     Err(ServiceError::argument("item_id", "is superseded; only what stands can be replaced"))
 }
 
-/// The next version: what was not given anew stays as it is. Its ref is one that no other version of the same item
-/// can have, so of two calls that replace one item the later is refused.
+/// Draft of the next version; fields not in the call are copied. No other version of the item can have the same ref, so
+/// of two concurrent calls the later is rejected.
 fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
     let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
     let after = format!("{OWN_REFS}{AFTER}");
@@ -145,7 +143,6 @@ fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
     }
 }
 
-/// The answer about a version that was written.
 fn stored(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,7 +1,7 @@
-//! What happened to an item, or to the items that have some words, in the order of time.
+//! `item_timeline_tool`: events of an item, or of the items found by a query, in order of time.
 //!
-//! Events are made from what is stored: when items, edges and tombstones were recorded; and from the ledger, when an
-//! item was verified. Nothing is kept for it.
+//! Events are derived on each call from the recording times of items, edges and tombstones, and from ledger entries of
+//! verifications. Nothing is stored for the timeline.
 
 use std::collections::HashMap;
 
@@ -28,24 +28,23 @@ const TIMELINE: &str = "item_timeline_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Items that words lead to: the best.
+    /// Maximum items found by a query: the best.
     const FOUND_MAX: usize = 50;
-    /// Versions of an item whose events are told: the newest.
+    /// Maximum versions of an item whose events are listed: the newest.
     const TOLD_VERSIONS_MAX: usize = 200;
-    /// Edges of one item that are told: the strongest.
+    /// Maximum edges listed per item: the strongest.
     const EDGES_MAX: usize = 100;
-    /// Times that items were verified: the last.
+    /// Maximum verifications listed: the last.
     const VERIFIED_MAX: usize = 1_000;
-    /// Windows of the ledger in which these are looked for, from the newest entry on: an item that nobody verified
-    /// would have all of it read.
+    /// Maximum ledger windows searched for verifications, from the newest entry on. Without this bound, an item that
+    /// was never verified would cause a scan of the whole ledger.
     const LEDGER_WINDOWS_MAX: usize = 2;
 }
 
-/// Tools that look whether what an item says still holds.
+/// Tools whose calls count as verifications.
 const VERIFIERS: [&str; 2] = ["brain_verify_claims_tool", "recall_staleness_check_tool"];
 
 args! {
-    /// What `item_timeline_tool` takes.
     struct Timeline {
         item_id: Option<Id> => "The item, with all its versions.",
         query: Option<Text<1, 4096>> => "Or words of items.",
@@ -55,7 +54,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: TIMELINE,
     title: "Timeline",
@@ -78,18 +76,17 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000001"}"#,
 };
 
-/// Where an event is in the list: when it was, and what tells it from others of that time.
+/// Sort key of an event: time in microseconds since 1970, and a key unique within that time.
 type At = (i64, String);
 
-/// Something that happened to an item.
 struct Event {
     at: Micros,
     what: &'static str,
     place: Place,
     by: String,
-    /// The other item, and how they hang together.
+    /// The other item, with its row address and the relation.
     with: Option<(ItemId, Place, String)>,
-    /// Tells it from others of the same time.
+    /// Unique among events of one time.
     key: String,
 }
 
@@ -129,7 +126,7 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     Ok(answer)
 }
 
-/// The items whose events are told, and whether there are more.
+/// Items whose events are listed; the flag is true if there are more.
 fn places(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -154,7 +151,6 @@ fn places(
     }
 }
 
-/// The versions of an item that the caller may know.
 fn of_chain(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -176,7 +172,7 @@ fn of_chain(
     Ok((places, chain.truncated))
 }
 
-/// Whether the caller may know of the item at a place.
+/// Returns true if the caller may know of the item; always false for stored responses.
 fn may_know(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -186,7 +182,6 @@ fn may_know(
     Ok(item.kind != ANSWER_KIND && context.may_know(&item))
 }
 
-/// Gathers events.
 struct Told<'a> {
     context: &'a Context<'a>,
     snapshot: &'a Snapshot,
@@ -206,7 +201,7 @@ impl Told<'_> {
         self.events.push(Event { at, what, place, by: by.to_owned(), with, key });
     }
 
-    /// What the store says of an item.
+    /// Adds the events recorded in the store.
     fn stored(&mut self, place: Place) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
         let item = snapshot.item(place)?;
@@ -239,7 +234,7 @@ impl Told<'_> {
         Ok(())
     }
 
-    /// What the ledger says of items: calls that looked whether they still hold.
+    /// Adds the verifications recorded in the ledger.
     fn verified(&mut self, places: &[Place]) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
         let mut of: HashMap<[u8; 16], (Place, ItemId)> = HashMap::new();
@@ -275,7 +270,7 @@ impl Told<'_> {
     }
 }
 
-/// An event as policy shows it.
+/// JSON of an event, as far as policy allows.
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -286,7 +281,7 @@ fn shown(
     let verdict = context.judge(&item, Action::Read).0;
     answer.touched.push(seen(item.id, verdict));
     let status = snapshot.status(event.place)?;
-    // What is hidden is known by its id, and shown to nobody.
+    // A tombstoned item is known by its id only; its title is not shown.
     let title = (status != Status::Tombstoned).then(|| show::title(&item, verdict));
     let (with, relation) = match &event.with {
         Some((id, place, relation)) => {

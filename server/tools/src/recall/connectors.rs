@@ -1,8 +1,7 @@
-//! recall, for connectors: the pair `search` and `fetch` that some clients look for by name.
+//! `search` and `fetch`: the pair of tools that some clients expect by name.
 //!
-//! Owns the two forms that such clients read: of a search ids, titles and addresses, of a fetch one text with what is
-//! known of it as texts. Both come as the JSON of the result in the one block of text, which is all that these clients
-//! read. What is found is the governed path's.
+//! `search` returns ids, titles and addresses; `fetch` returns one text with string metadata. Both repeat their result
+//! as JSON in the single text block, because these clients read only that block. Retrieval is the governed path.
 
 use engine::ItemView;
 use serde_json::{Map, Value, json};
@@ -29,9 +28,9 @@ const SEARCH_NAME: &str = "search";
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Bytes of a text in one answer.
+    /// Maximum bytes of a text in one answer.
     const TEXT_BYTES_MAX: usize = 64 << 10;
-    /// Characters of a title that is made from a text.
+    /// Maximum characters of a title made from a text.
     const TITLE_CHARS_MAX: usize = 80;
 }
 
@@ -39,14 +38,12 @@ const DOCUMENT: &str = "document";
 const NO_SUCH_ITEM: &str = "there is no such item, document or chunk";
 
 args! {
-    /// What `search` takes.
     struct Search {
         query: Text<1, QUERY_CHARS_MAX> => "A question in plain words.",
     }
 }
 
 args! {
-    /// What `fetch` takes.
     struct Fetch {
         id: Id => "An id that search gave.",
     }
@@ -99,7 +96,6 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     })
 }
 
-/// A recalled item as a search gives it.
 fn result(item: &RecallItem<'_>) -> Value {
     let source = item.source.as_ref().map(|source| source.uri);
     json!({
@@ -108,14 +104,14 @@ fn result(item: &RecallItem<'_>) -> Value {
     })
 }
 
-/// A title, which is never empty: clients show it.
+/// The title, or a title made of the text or the id; never empty, because clients display the title.
 fn titled(title: &str, text: &str, id: &str) -> String {
     let made = || one_line(text, TITLE_CHARS_MAX);
     let title = if title.trim().is_empty() { made() } else { title.to_owned() };
     if title.is_empty() { id.to_owned() } else { title }
 }
 
-/// Where a reader is led: to the source where that is on the web, else to the resource of this service.
+/// Link for a reader: the source if it is on the web, otherwise the resource of this service.
 fn url(source: Option<&str>, kind: &str, id: &str) -> String {
     let is_web = |uri: &&str| uri.starts_with("https://") || uri.starts_with("http://");
     match source.filter(is_web) {
@@ -154,7 +150,7 @@ fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     Ok(answer)
 }
 
-/// One that is not there is told in words that fit whatever id was given.
+/// Replaces the "no such item" message by one that covers items, documents and chunks.
 fn in_our_words(mut error: ServiceError) -> ServiceError {
     if let ServiceError::Missing { why, .. } | ServiceError::Denied { why, .. } = &mut error
         && *why == recalld_tool_framework::reading::NO_SUCH_ITEM
@@ -164,8 +160,8 @@ fn in_our_words(mut error: ServiceError) -> ServiceError {
     error
 }
 
-/// The text as policy shows it, as far as one answer has room, and whether there is more. A document's is that of
-/// its pieces.
+/// Text of an item as far as policy and the byte limit allow; the flag is true if there is more. The text of a document
+/// is that of its chunks.
 fn text_of(
     context: &Context<'_>,
     item: &ItemView<'_>,
@@ -183,7 +179,7 @@ fn text_of(
     Ok((item.text[..end].to_owned(), end < item.text.len()))
 }
 
-/// What to call for the rest of a text that was cut.
+/// Hint for reading the rest of a truncated text.
 fn read_on(item: &ItemView<'_>, name: &str, bytes: usize) -> String {
     match item.kind {
         DOCUMENT => format!("docstore_get_document_tool, document_id {name}, offset {bytes}"),
@@ -191,7 +187,7 @@ fn read_on(item: &ItemView<'_>, name: &str, bytes: usize) -> String {
     }
 }
 
-/// What is known of an item, each as a text.
+/// Metadata of an item, with string values only.
 fn metadata(
     context: &Context<'_>,
     item: &ItemView<'_>,
@@ -220,7 +216,7 @@ fn metadata(
     known.collect()
 }
 
-/// An answer with this result, and its JSON as the block of text.
+/// Output with `result` as structured content and as JSON text.
 fn as_json(result: Value) -> Answer {
     let text = result.to_string();
     Answer::plain(result, text)

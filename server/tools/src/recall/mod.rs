@@ -1,4 +1,4 @@
-//! recall: the family of tools that ask what is remembered; all of them come to the governed path.
+//! Family `recall`: tools that query memory, all by the governed path.
 
 pub mod arbitrate;
 mod connectors;

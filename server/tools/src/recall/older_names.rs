@@ -1,7 +1,7 @@
-//! recall, by older names: clients that know the tools of another catalog find them here.
+//! Older tool names of recall, for clients that know another catalog.
 //!
-//! Owns the names alone. Each is the governed path, with its lanes, bounds and policy, whatever the
-//! name promises; no name leads to a lane by itself.
+//! Every name runs the governed path with its retrievers, limits and policy. No name selects a single retriever,
+//! whatever the name suggests.
 
 use serde_json::{Map, Value};
 
@@ -11,13 +11,12 @@ use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
-    /// What each of the older names takes.
     struct Named {
         query: Text<1, QUERY_CHARS_MAX> => "A question in plain words.",
     }
 }
 
-/// The row of an older name.
+/// Catalog row of an older name.
 const fn row(
     name: &'static str,
     title: &'static str,
@@ -54,7 +53,7 @@ pub(super) const GRAPH: Tool = row("graph_recall_tool", "Recall (graph)", |conte
     delegate(context, raw, "graph_recall_tool")
 });
 
-/// The governed path, and in its answer by which name it was asked.
+/// Runs the governed path; the answer names the tool of the call.
 fn delegate(
     context: &Context<'_>,
     raw: &Map<String, Value>,

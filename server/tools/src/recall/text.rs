@@ -1,8 +1,8 @@
-//! recall, as text: the facts of a governed answer, short enough to read.
+//! Text form of a governed answer.
 //!
-//! Owns the form of the block. What was recalled is data that anybody may have written: every part of
-//! it stands on a line of its own behind a bar, without a line break or a sign that moves what is
-//! read, so no recalled text can look like another item, or like something that the service says.
+//! Recalled texts are untrusted data. Each part of an item is on a line of its own behind a bar, without line breaks
+//! and without characters that alter the display. So no recalled text can imitate another item or a message of the
+//! service.
 
 use super::arbitrate::ConflictFacts;
 use recalld_common::counted::counted;
@@ -11,13 +11,13 @@ use recalld_recall::show;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of an item's text.
+    /// Maximum characters of an item's text.
     const BODY_CHARS_MAX: usize = 300;
-    /// Characters of a title, a path or a kind.
+    /// Maximum characters of a title, a path or a kind.
     const NAME_CHARS_MAX: usize = 200;
 }
 
-/// What is read of an item.
+/// The parts of an item shown as text.
 pub(super) struct Line<'a> {
     pub(super) id: &'a str,
     pub(super) kind: &'a str,
@@ -25,12 +25,12 @@ pub(super) struct Line<'a> {
     pub(super) body: &'a str,
     pub(super) is_current: bool,
     pub(super) superseded_by: Option<&'a str>,
-    /// The file, and the first and last line of it.
+    /// Path of the file, with first and last line.
     pub(super) place: Option<(&'a str, u32, u32)>,
 }
 
-/// The block for an answer with these items, conflicts and number of withheld items; `abstained` says that
-/// the items are no answer.
+/// Renders items, conflicts and the number of withheld items. If `abstained` is set, the text states that the items do
+/// not answer the question.
 pub(super) fn readable(
     items: &[Line<'_>],
     conflicts: &[ConflictFacts],
@@ -78,7 +78,7 @@ pub(super) fn readable(
     text
 }
 
-/// A text as one line of so many characters.
+/// Collapses a text to one line of at most `chars_max` characters.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     let mut chars = 0;
@@ -99,9 +99,9 @@ pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
-/// Whether a sign is not shown but changes how others are: controls, and what turns the direction of
-/// writing (Unicode, UAX 9), separates lines, or is read by programs alone: breadthless ones and tags. What
-/// joins letters, or keeps them from joining, is part of how some languages are written.
+/// Returns true for invisible characters that alter the display of others: controls, direction marks (Unicode, UAX 9),
+/// line separators, zero-width characters and tags. Joiners and non-joiners are allowed, because some languages need
+/// them.
 fn moves_text(c: char) -> bool {
     let turns = matches!(c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

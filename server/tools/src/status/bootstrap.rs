@@ -1,4 +1,4 @@
-//! `brain_operational_bootstrap_tool`: what a client needs to know to use the service well.
+//! `brain_operational_bootstrap_tool`: rules, tools, bounds and endpoints for a new client.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,10 @@ use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 
 args! {
-    /// What `brain_operational_bootstrap_tool` takes: nothing.
     struct Bootstrap {}
 }
 
-/// What a client is to do, one rule each.
+/// Rules for clients.
 const RULES: [&str; 6] = [
     INSTRUCTIONS,
     "An item that is superseded comes with what stands now; ground an answer on what is current.",
@@ -78,7 +77,7 @@ fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     Ok(Answer::plain(structured, text))
 }
 
-/// The families of the caller's tools, in the order of the catalog.
+/// Families with the caller's tools, in catalog order.
 fn families(context: &Context<'_>) -> Vec<Value> {
     let catalog = context.services.catalog;
     let usable: Vec<&str> =
@@ -95,7 +94,7 @@ fn families(context: &Context<'_>) -> Vec<Value> {
     families
 }
 
-/// Where the service answers; beneath its address where that is known from outside.
+/// Endpoints of the service, with the public URL as prefix if known.
 fn endpoints(context: &Context<'_>) -> Value {
     let base = context.services.issuer.map(str::to_owned);
     let base = base.unwrap_or_default();

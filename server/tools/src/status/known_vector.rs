@@ -1,12 +1,13 @@
-//! What the default model makes of one sentence, as its published weights and code have it (`tests/golden/make.py`).
+//! Reference embedding of one sentence by the default model, computed with its published weights and code
+//! (`tests/golden/make.py`).
 
-/// The sentence.
+/// The embedded sentence.
 pub(super) const SENTENCE: &str = "We decided to keep the write-ahead log on a separate disk.";
 
-/// What [`VECTOR`] is multiplied by.
+/// Factor by which [`VECTOR`] is scaled.
 pub(super) const SCALE: f32 = 1e4;
 
-/// Its embedding, times [`SCALE`].
+/// Embedding of [`SENTENCE`], times [`SCALE`].
 #[rustfmt::skip]
 pub(super) const VECTOR: [i16; 384] = [
     10, -159, 155, 345, 748, -533, -562, -307, 396, 947, 167, 1475, -26, 102, -514, -446, -681,

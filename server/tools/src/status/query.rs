@@ -1,4 +1,4 @@
-//! `brain_status_query_tool`: a question about the state of the service, answered from its counters.
+//! `brain_status_query_tool`: answers questions about the service from its counters.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,6 @@ use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
 
 args! {
-    /// What `brain_status_query_tool` takes.
     struct Asked {
         question: Text<1, 1024> => "Such as: how many items, and how fast is recall?",
     }
@@ -71,7 +70,7 @@ fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     Ok(Answer::plain(structured, answer))
 }
 
-/// A part that is not about the service, with the tool that may help, where the caller may use it.
+/// A part of the question that is not about the service, with a tool for it if the caller may use one.
 fn left(context: &Context<'_>, other: &OtherPart) -> Value {
     let catalog = context.services.catalog;
     let usable = |name: &&str| {

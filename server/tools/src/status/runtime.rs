@@ -1,4 +1,4 @@
-//! `brain_runtime_check`: tries the parts that an answer needs, one by one.
+//! `brain_runtime_check`: checks each component that an answer needs.
 
 use std::time::Instant;
 
@@ -15,16 +15,16 @@ use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
 
-/// The least cosine of the known vector and the one that is made here: int8 weights come to 0.9993 at least.
+/// Minimum cosine between the reference vector and the computed vector. With int8 weights, the cosine is at least
+/// 0.9993.
 const COSINE_MIN: f32 = 0.99;
-/// How far the length of an embedding may be from 1.
+/// Maximum difference of an embedding's norm from 1.
 const LENGTH_OFF_MAX: f32 = 1e-3;
-/// Bytes that a disk must have free: those of some segments, and of the files that a merge writes beside them.
+/// Minimum free disk bytes: a few segments, and the files that a merge writes next to them.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 const MIB: u64 = 1 << 20;
 
 args! {
-    /// What `brain_runtime_check` takes: nothing.
     struct Asked {}
 }
 
@@ -45,13 +45,13 @@ pub(super) const CHECK: Tool = Tool {
     example: "{}",
 };
 
-/// What a check found: how it is, or what is wrong.
+/// Result of a check: a description, or the fault.
 type Found = Result<String, String>;
 
-/// Tries one thing.
+/// Function that checks one component.
 type Check = fn(&Context<'_>) -> Found;
 
-/// All of them, by name, in the order in which they are tried.
+/// All checks by name, in order of execution.
 const CHECKS: [(&str, Check); 6] = [
     ("store", store),
     ("encoder", encoder),
@@ -74,7 +74,7 @@ fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
         let took_ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
         let (ok, detail) = match found {
             Ok(how) => (true, how),
-            // Why may name a file, which is nothing for a tenant.
+            // The fault may name a file, which a tenant must not learn.
             Err(_) if context.caller.metered.is_some() => (false, IN_THE_LOG.to_owned()),
             Err(why) => (false, why),
         };
@@ -85,7 +85,7 @@ fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     Ok(Answer::plain(json!({"ok": ok, "checks": checks}), text))
 }
 
-/// It takes writes, and its counters can be read.
+/// Checks that the store accepts writes and its counters are readable.
 fn store(context: &Context<'_>) -> Found {
     let store = &context.workspace.store;
     if let Some(why) = store.stopped() {
@@ -96,8 +96,8 @@ fn store(context: &Context<'_>) -> Found {
     Ok(format!("takes writes; {} at commit {}", counted(counts.items, "item"), snapshot.seq()))
 }
 
-/// A known sentence has its known vector; of a model that is not the default one, it has the same one twice, of unit
-/// length, as wide as the store's.
+/// Checks the embedding of [`SENTENCE`]. All models must return a vector of norm 1. The default model must return the
+/// reference vector; another model must return the same vector twice.
 fn encoder(context: &Context<'_>) -> Found {
     let view = context.view();
     let embedder = &view.embedder;
@@ -127,7 +127,7 @@ fn same_twice(embedder: &Embedder, made: &[f32]) -> Result<(), String> {
     Err(format!("{} gives a sentence another vector the second time", embedder.name()))
 }
 
-/// It takes entries.
+/// Checks that the ledger accepts entries.
 fn ledger(context: &Context<'_>) -> Found {
     let audit = &context.workspace.audit;
     match audit.failure() {
@@ -136,10 +136,11 @@ fn ledger(context: &Context<'_>) -> Found {
     }
 }
 
-/// It can be read, where there is one; and where it is one of several nodes', who writes it and how old it is.
+/// Checks that the metastore is readable, if there is one. For a replicated metastore, also reports its leader and its
+/// staleness.
 fn control_store(context: &Context<'_>) -> Found {
     let services = context.services;
-    // Which nodes there are is nothing that a tenant needs to know.
+    // Tenants must not learn the nodes of the cluster.
     match services.control_chain {
         Some(chain) if context.caller.metered.is_none() => {
             let told = chain.told()?;
@@ -158,18 +159,18 @@ fn control_store(context: &Context<'_>) -> Found {
     Ok("readable".to_owned())
 }
 
-/// The disk of the data directory has room for what the store writes beside its files.
+/// Checks that the disk of the data directory has room for temporary files of the store.
 fn disk_space(context: &Context<'_>) -> Found {
     let about = rustix::fs::statvfs(context.services.data).map_err(|error| error.to_string())?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     if free < FREE_BYTES_MIN {
         return Err(format!("{} MiB are free; {} are wanted", free / MIB, FREE_BYTES_MIN / MIB));
     }
-    // How much more it is, is nothing that a tenant needs to know.
+    // Tenants must not learn the exact free space.
     Ok(format!("{} MiB or more are free", FREE_BYTES_MIN / MIB))
 }
 
-/// It tells a time, and was not set back since the control store last saw it (CTL-09).
+/// Checks that the clock is plausible, and was not set back since the metastore last recorded a time (CTL-09).
 fn clock(context: &Context<'_>) -> Found {
     let now = context.services.clock.now();
     if now.0 <= 0 {

@@ -1,5 +1,6 @@
-//! What is told of each topic: the live counters that answer it, asked as the caller. They are those that other tools
-//! give; what such a tool would not tell the caller is not told here either.
+//! Facts for each topic of a status question, from the counters of other tools.
+//!
+//! The tools run as the caller, so no fact discloses more than these tools would.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +21,15 @@ use recalld_tool_framework::{Context, Profile, ServiceError, Tool};
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// Gathers facts.
 pub(super) struct Teller<'a> {
     context: &'a Context<'a>,
     snapshot: Snapshot,
-    /// What other tools gave, each asked once.
+    /// Results of other tools, each called once.
     given: BTreeMap<&'static str, Value>,
     pub(super) facts: Facts,
 }
 
-/// A phrase; `None` where the caller may not know.
+/// A phrase; `None` if the caller may not know the fact.
 type Phrase = Result<Option<String>, ServiceError>;
 
 impl<'a> Teller<'a> {
@@ -38,13 +38,12 @@ impl<'a> Teller<'a> {
         Self { context, snapshot, given: BTreeMap::new(), facts: Facts::default() }
     }
 
-    /// A tool that the caller may use.
     fn usable(&self, tool: &str) -> Option<&'static Tool> {
         let catalog = self.context.services.catalog;
         catalog.visible_to(self.context.caller, Profile::Full).find(|usable| usable.name == tool)
     }
 
-    /// What another tool gives the caller; `None` where it gives nothing.
+    /// Result of another tool for this caller; `None` if the caller may not use the tool.
     fn ask(&mut self, tool: &'static str) -> Result<Option<Value>, ServiceError> {
         if let Some(given) = self.given.get(tool) {
             return Ok(Some(given.clone()));
@@ -55,13 +54,13 @@ impl<'a> Teller<'a> {
         Ok(Some(given))
     }
 
-    /// The phrase for what another tool gives the caller.
+    /// Phrase made from the result of another tool.
     fn of(&mut self, tool: &'static str, say: impl FnOnce(&mut Facts, &Value) -> String) -> Phrase {
         let given = self.ask(tool)?;
         Ok(given.map(|given| say(&mut self.facts, &given)))
     }
 
-    /// The phrase for what is counted here, where the caller may use the tool that has it.
+    /// Phrase made by `count`, if the caller may use the tool that reports the same counter.
     fn by(
         &mut self,
         tool: &str,
@@ -73,7 +72,6 @@ impl<'a> Teller<'a> {
         count(self).map(Some)
     }
 
-    /// What is to be said of a topic.
     pub(super) fn tell(&mut self, meant: &TopicMatch) -> Phrase {
         let topic = meant.topic;
         let services = self.context.services;
@@ -105,7 +103,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The current items of a kind that the caller may read, counted by what `of` says of each.
+    /// Calls `of` for each current item of a kind that the caller may know.
     fn count(&self, kind: &str, mut of: impl FnMut(&Record<'_>)) -> Result<(), ServiceError> {
         let hidden = self.context.hidden(&self.snapshot)?;
         let kinds = vec![kind.to_owned()];
@@ -128,7 +126,7 @@ impl<'a> Teller<'a> {
         let mut counts = [0_u64; ATTEMPT_STATES.len()];
         self.count(TASK_ATTEMPT, |record| {
             all += 1;
-            // Whoever imports may give any status; those beyond the six are not named.
+            // Imported attempts may have any status; only the six known states are counted by name.
             let status = record.text("status");
             if let Some(at) = ATTEMPT_STATES.iter().position(|state| *state == status) {
                 counts[at] += 1;
@@ -152,7 +150,7 @@ impl<'a> Teller<'a> {
         let (mut ended, mut open) = (0_u64, 0_u64);
         let mut last: Option<(Micros, Value)> = None;
         self.count("job", |record| {
-            // The mark of a job that runs, or was cut off, has a ref; the record of one has none.
+            // The mark of a running or interrupted job has a ref; the record of an ended job has none.
             if record.item.reference.is_some() {
                 open += 1;
                 return;
@@ -167,7 +165,7 @@ impl<'a> Teller<'a> {
         Ok(self.facts.jobs(Jobs { ended, open, last }))
     }
 
-    /// Backups are the operator's: nothing is told of them in a tenant's workspace.
+    /// Backups concern the operator only, so a tenant's workspace has no such fact.
     fn backups(&mut self) -> Phrase {
         let context = self.context;
         if context.caller.metered.is_some() || !context.is_local() {

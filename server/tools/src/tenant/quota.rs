@@ -1,4 +1,4 @@
-//! quota_status_tool: what is left of the quota and of the rate, and what of it is reserved now.
+//! `quota_status_tool`: remaining quota and rate, and current reservations.
 
 use std::time::Instant;
 
@@ -12,11 +12,9 @@ use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
-    /// What `quota_status_tool` takes: nothing.
     struct Status {}
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "quota_status_tool",
     title: "Quota",

@@ -1,7 +1,7 @@
-//! Claims against what is on record: supported, contradicted, superseded, or nothing can be told.
+//! `brain_verify_claims_tool`: compares claims with the items on record.
 //!
-//! Owns which items a claim is held against and what follows from all of them. How a claim stands to one text is
-//! judged elsewhere (`recalld_claim_check`).
+//! A claim is supported, contradicted, superseded or unsupported. This module selects the items for a claim and
+//! combines their results. `recalld_claim_check` compares a claim with one text.
 
 mod evidence;
 mod grounds;
@@ -28,22 +28,22 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [evidence];
 
-    /// Claims of a call.
+    /// Maximum claims of a call.
     const CLAIMS_MAX: usize = 20;
-    /// Tokens of a claim.
+    /// Maximum tokens of a claim.
     const TOKENS_MAX: usize = 8;
-    /// Characters of a claim.
+    /// Maximum characters of a claim.
     const CLAIM_CHARS_MAX: usize = 1_024;
-    /// Characters of what is given as a token: one has fewer.
+    /// Maximum characters of a token argument; a valid token is shorter.
     const TOKEN_CHARS_MAX: usize = 512;
-    /// Items that are shown for one claim.
+    /// Maximum items shown as evidence for one claim.
     const EVIDENCE_MAX: usize = 3;
-    /// Characters of a claim that are told again.
+    /// Maximum characters of a claim repeated in the answer.
     const TOLD_CHARS_MAX: usize = 120;
 }
 
 object! {
-    /// A claim, and the tokens of the items that it is said to rest on.
+    /// A claim, and the grounding tokens of the items that it cites.
     struct Claim {
         claim: Text<1, CLAIM_CHARS_MAX> => "One statement.",
         grounding_tokens: Option<List<Text<1, TOKEN_CHARS_MAX>, 0, TOKENS_MAX>> => "As recall gave them.",
@@ -51,13 +51,11 @@ object! {
 }
 
 args! {
-    /// What `brain_verify_claims_tool` takes.
     struct Verify {
         claims: List<Claim, 1, CLAIMS_MAX> => "One statement each.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "brain_verify_claims_tool",
     title: "Verify claims",
@@ -78,7 +76,6 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"claims": [{"claim": "The beacon of Gull Rock burns paraffin."}]}"#,
 };
 
-/// What is found of one claim.
 struct Found {
     verdict: &'static str,
     score: f32,
@@ -107,7 +104,7 @@ fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         answer.text.push_str(&format!("{}: {}\n  {}\n", found.verdict, told(claim), found.why));
         rows.push(row);
     }
-    // Several claims may rest on one item. Sensitivity events stand first.
+    // Several claims may cite one item, so effects are deduplicated. Sensitivity events come first.
     answer.touched.sort_by_key(|one| one.effect == Effect::Read);
     let mut seen = HashSet::new();
     answer.touched.retain(|one| seen.insert((one.item, one.effect.word())));
@@ -115,7 +112,6 @@ fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(answer)
 }
 
-/// The beginning of a claim.
 fn told(claim: &Claim) -> String {
     claim.claim.0.chars().take(TOLD_CHARS_MAX).collect()
 }
@@ -135,7 +131,7 @@ fn row(
     }))
 }
 
-/// Looks a claim up: the items of its tokens first, then what recall finds.
+/// Verifies a claim against the items of its tokens, and against the items that recall finds.
 fn found_of(
     context: &Context<'_>,
     recall: &RecallContext<'_>,
@@ -167,7 +163,7 @@ fn found_of(
         now: Some(context.services.clock.now()),
         ..Question::default()
     };
-    // Quotes of a claim are no condition: what has other words may contradict it.
+    // Quotes in a claim must not restrict the query, because an item with other words may contradict the claim.
     let plan = Plan { quotes: false, neighbours: false, ..Plan::governed(question) };
     let mut outcome = recall.run(&plan)?;
     for item in outcome.items.iter().filter(|item| item.verdict == Verdict::Allow) {
@@ -184,7 +180,7 @@ fn found_of(
     }
     add_successors(context, recall, &prose, &mut evidence)?;
     let found = concluded(evidence);
-    // What is told is what was read; what policy keeps back is kept back from the judgement, too.
+    // Only reported items count as read. Redacted items count as withheld, because they are excluded from the verdict.
     let is_told = |place| found.evidence.iter().any(|one| one.place == place);
     outcome.items.retain(|item| is_told(item.place));
     outcome.withheld.iter_mut().for_each(|kept| kept.is_shown = false);
@@ -195,7 +191,7 @@ fn found_of(
     Ok((found, answer))
 }
 
-/// Adds what stands in place of the superseded items that support the claim.
+/// Adds the successors of superseded items that support the claim or are cited by it.
 fn add_successors(
     context: &Context<'_>,
     recall: &RecallContext<'_>,
@@ -224,8 +220,8 @@ fn add_successors(
     Ok(())
 }
 
-/// What follows from all that was found. What is current decides; where that says both, nothing can be told. A claim
-/// that rests on a superseded item is superseded, whatever the newer one says of it.
+/// Combines the evidence into a verdict. Current items decide; if they disagree, the claim is unsupported. A claim that
+/// cites a superseded item is superseded, regardless of the successor's content.
 fn concluded(evidence: Vec<Evidence>) -> Found {
     let best = |is: &dyn Fn(&Evidence) -> bool| {
         let fitting = evidence.iter().filter(|one| is(one));

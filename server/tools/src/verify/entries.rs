@@ -1,7 +1,7 @@
-//! Entries of the workspace's ledger, as tools read them: looked through from the newest on, and shown.
+//! Entries of the workspace's ledger, scanned from the newest backwards.
 //!
-//! A ledger is read forwards alone, so it is looked through in windows, the newest first. How many of them a call
-//! may look at is bounded; where that is not enough, a list goes on with the next call.
+//! A ledger can only be read forwards, so the scan reads it in windows, the newest window first. A call may scan a
+//! bounded number of windows; the next call of a list continues.
 
 use std::collections::VecDeque;
 
@@ -15,28 +15,28 @@ use recalld_tool_framework::{Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Entries of a window: some tenth of a second.
+    /// Entries of a window; a scan of one window lasts a few tenths of a second.
     pub(crate) const WINDOW_ENTRIES_MAX: u64 = 65_536;
-    /// Windows that one call looks through, where the ledger is what it is about.
+    /// Maximum windows of a call whose subject is the ledger.
     pub(crate) const WINDOWS_MAX: usize = 16;
 }
 
-/// Entries that are read between two looks at whether the answer is still wanted.
+/// Entries read between two checks for cancellation.
 const ENTRIES_TOGETHER: usize = 1_024;
 
-/// What was found.
+/// Result of a scan.
 pub(crate) struct Found {
-    /// The newest first.
+    /// Matching entries, newest first.
     pub(crate) entries: Vec<Entry>,
-    /// All entries from here on were looked at; `None` where those are all there are.
+    /// Lowest sequence number scanned; `None` if the scan reached the start of the ledger.
     pub(crate) looked_to: Option<u64>,
 }
 
-/// The newest entries up to `up_to` that are wanted, until they come to `enough` rows or `windows` were looked
-/// through. `weigh` says how many rows an entry comes to: none, where it is not wanted.
+/// Newest matching entries up to `up_to`. Stops after `enough` rows or `windows` windows. `weigh` returns the number of
+/// rows of an entry, 0 if the entry does not match.
 ///
 /// # Errors
-/// The ledger cannot be read, or the call is over.
+/// Returns an error if the ledger cannot be read or the call is over.
 pub(crate) fn newest(
     context: &Context<'_>,
     (up_to, windows): (u64, usize),
@@ -63,7 +63,7 @@ pub(crate) fn newest(
     Ok(found)
 }
 
-/// The last wanted entries of a window, oldest first: as few as come to `enough` rows.
+/// Last matching entries of a window, oldest first: as few as make up `enough` rows.
 fn window(
     context: &Context<'_>,
     reader: &Reader,
@@ -94,27 +94,25 @@ fn window(
     Ok(last)
 }
 
-/// The error of a ledger that cannot be read.
+/// Error for an unreadable ledger.
 pub(crate) fn unread(error: ReadError) -> ServiceError {
     ServiceError::Unaudited(error.to_string())
 }
 
-/// When an entry was made.
 pub(crate) fn at(entry: &Entry) -> Micros {
     Micros(i64::try_from(entry.at_micros).unwrap_or(i64::MAX))
 }
 
-/// The id of an entry's receipt.
 pub(crate) fn receipt_id(entry: &Entry) -> String {
     format!("rcp_{}", hex(&entry.receipt))
 }
 
-/// An item that an entry lists. Its kind is not in the ledger.
+/// Wire id of an item in an entry. The ledger does not record the item's kind.
 pub(crate) fn item_name(item: [u8; 16]) -> String {
     names::item("", ItemId(u128::from_le_bytes(item)))
 }
 
-/// What a receipt says, and the tool and outcome of its call.
+/// Fields of a receipt, with the tool and the outcome of the call.
 pub(crate) fn brief(entry: &Entry) -> Value {
     json!({
         "receipt_id": receipt_id(entry), "seq": entry.seq, "at": names::time(at(entry)),
@@ -123,7 +121,7 @@ pub(crate) fn brief(entry: &Entry) -> Value {
     })
 }
 
-/// All that an entry says.
+/// All fields of an entry.
 pub(crate) fn whole(entry: &Entry) -> Value {
     let touched = entry
         .touched
@@ -138,17 +136,17 @@ pub(crate) fn whole(entry: &Entry) -> Value {
     shown
 }
 
-/// Whether the caller may read what others did.
+/// Returns true if the caller may read entries of other principals.
 pub(crate) fn is_auditor(context: &Context<'_>) -> bool {
     context.caller.audits()
 }
 
-/// Whether an entry is of a call by this caller.
+/// Returns true if the entry records a call of this principal.
 pub(crate) fn is_own(context: &Context<'_>, entry: &Entry) -> bool {
     entry.principal == context.caller.in_ledger()
 }
 
-/// Entries within a period: from its begin on, and before its end.
+/// Half-open time range: includes its start, excludes its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Period {
     from: Micros,
@@ -156,10 +154,10 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Open where nothing was given.
+    /// Builds a range; an omitted bound is unlimited.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// Returns an error if the end is before the start.
     pub(crate) fn of(from: Option<Micros>, to: Option<Micros>) -> Result<Self, ServiceError> {
         let period =
             Self { from: from.unwrap_or(Micros(i64::MIN)), to: to.unwrap_or(Micros(i64::MAX)) };
@@ -173,7 +171,7 @@ impl Period {
         Ok(period)
     }
 
-    /// Whether it has this time.
+    /// Returns true if the range contains `at`.
     pub(crate) fn has(self, at: Micros) -> bool {
         self.from <= at && at < self.to
     }

@@ -1,4 +1,4 @@
-//! Sensitivity events: what was withheld, redacted, raised, lowered or erased.
+//! `sensitivity_events_tool`: items withheld, redacted, raised, lowered or erased.
 
 use engine::ledger::{Effect, Entry, Touched};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,6 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const EVENTS: &str = "sensitivity_events_tool";
 
 args! {
-    /// What `sensitivity_events_tool` takes.
     struct Wanted {
         from: Option<Time> => "From then on.",
         to: Option<Time> => "Before then.",
@@ -22,7 +21,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: EVENTS,
     title: "Sensitivity events",
@@ -44,7 +42,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"from": "2026-01-01T00:00:00Z"}"#,
 };
 
-/// Where an event is: its entry, and its place among the items of that.
+/// Position of an event: sequence number of the entry, and index among its items.
 type At = (u64, usize);
 
 fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {

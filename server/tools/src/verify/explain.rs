@@ -1,4 +1,4 @@
-//! Why policy lets the caller do something with an item, or not.
+//! `policy_explain_tool`: the policy rules that apply to an item for this caller.
 
 use serde_json::{Map, Value, json};
 
@@ -13,19 +13,16 @@ use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 choices! {
-    /// What may be done with an item.
     enum Asked { Read = "read", Export = "export", Write = "write" }
 }
 
 args! {
-    /// What `policy_explain_tool` takes.
     struct Explain {
         item_id: Id => "The item.",
         action: Asked = Asked::Read => "What you would do.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "policy_explain_tool",
     title: "Explain a decision",
@@ -50,7 +47,7 @@ fn explained(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let wanted = Explain::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
-    // Of one that the caller may not know, nothing is explained: it is not there.
+    // An item that the caller may not know is reported as missing, without an explanation.
     let (_, item) = find(context, &snapshot, "item_id", id)?;
     let action = match wanted.action {
         Asked::Read => Action::Read,

@@ -1,4 +1,4 @@
-//! verify: whether what is remembered, said and recorded still holds.
+//! Family `verify`: checks of stored items, claims, receipts and the ledger.
 
 mod claims;
 pub(super) mod entries;

@@ -1,4 +1,4 @@
-//! Receipts against the ledger: whether the entry that each stands for is there, and says the same.
+//! `receipt_reconcile_tool`: compares receipts with the entries of the ledger.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,19 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Entries between two receipts that are walked rather than skipped.
+    /// Maximum gap between two receipts that is read through; a larger gap is skipped.
     const WALKED_MAX: u64 = 65_536;
 }
 
-/// Entries that are read between two looks at whether the answer is still wanted.
+/// Entries read between two checks for cancellation.
 const ENTRIES_TOGETHER: usize = 1_024;
 
 choices! {
-    /// How policy answered.
     enum Decided { Allow = "allow", Redact = "redact", Deny = "deny" }
 }
 
 object! {
-    /// A receipt, as an answer gave it.
+    /// A receipt as returned with an answer.
     struct Given {
         receipt_id: Text<1, 64> => "Its id.",
         seq: Int<1, { i64::MAX }> => "Its number.",
@@ -38,13 +37,11 @@ object! {
 }
 
 args! {
-    /// What `receipt_reconcile_tool` takes.
     struct Reconcile {
         receipts: List<Given, 1, 100> => "As answers gave them.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "receipt_reconcile_tool",
     title: "Check receipts",
@@ -87,12 +84,12 @@ fn seq(given: &Given) -> u64 {
     given.seq.0.unsigned_abs()
 }
 
-/// What others did is for those who audit.
+/// Returns true if the caller may see the entry; entries of other principals require the audit scope.
 fn may_see(context: &Context<'_>, entry: &Entry) -> bool {
     entries::is_auditor(context) || entries::is_own(context, entry)
 }
 
-/// The entries of these numbers, read in one go.
+/// Reads the entries with these sequence numbers in one pass.
 fn entries_of(
     context: &Context<'_>,
     given: &[Given],
@@ -114,7 +111,7 @@ fn entries_of(
                 continue;
             }
             found.insert(entry.seq, entry);
-            // What is far away is gone to anew, by the volume that has it.
+            // For a distant entry, a new read starts at the volume that contains it.
             match wanted.next_if(|&seq| seq - next <= WALKED_MAX) {
                 Some(seq) => next = seq,
                 None => break,
@@ -124,8 +121,8 @@ fn entries_of(
     Ok(found)
 }
 
-/// The verdict on a receipt, and its row. Of a call that was refused, what policy decided is for those who audit: to
-/// others a denied item is one that is not there.
+/// Verdict on a receipt, and its row. The policy decision on a refused call is compared only for auditors; for other
+/// callers a denied item reads as missing.
 fn compared(given: &Given, entry: Option<&Entry>, audits: bool) -> (&'static str, Value) {
     let Some(entry) = entry else {
         let row =

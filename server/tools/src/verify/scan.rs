@@ -1,4 +1,5 @@
-//! The ledger is walked from end to end: hashes, numbers, signatures, and the last checkpoint that was kept elsewhere.
+//! `ledger_integrity_scan_tool`: verifies the hashes, sequence numbers and signatures of the ledger, and its last
+//! externally stored checkpoint.
 
 use engine::hex;
 use engine::ledger::{Anchor, Hash, Report, VerifyWith};
@@ -13,14 +14,12 @@ use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 args! {
-    /// What `ledger_integrity_scan_tool` takes.
     struct Scan {
         from_seq: Option<Int<1, { i64::MAX }>> => "The first entry.",
         to_seq: Option<Int<1, { i64::MAX }>> => "The last one.",
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: "ledger_integrity_scan_tool",
     title: "Scan the ledger",
@@ -57,9 +56,10 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let gone = || ServiceError::Unaudited("the ledger's folder is gone".to_owned());
     let seals = place.ok_or_else(gone)?.verifier().map_err(ServiceError::Unaudited)?;
     let reader = || workspace.audit.reader().map_err(ServiceError::Unaudited);
-    // It may be a ledger that has no entry yet: then it has one by the time that another reader looks.
+    // A ledger that is empty for this reader may have its first entry when the second reader is opened.
     let first = reader()?.first_hash().map_err(unread)?;
-    // Before the end of the ledger is fixed: so the checkpoint on record is within it.
+    // Read the checkpoint before the second reader fixes the end of the ledger, so that the checkpoint lies within the
+    // verified range.
     let anchor = anchor(context, first)?;
     let reader = reader()?;
     let with = VerifyWith { seals: &seals, anchor, from_seq, to_seq };
@@ -68,7 +68,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(Answer::plain(shown(&report), in_words(&report)))
 }
 
-/// The last checkpoint that is on record beside the ledger that begins with that entry, where there is such a record.
+/// The last checkpoint recorded in the metastore for the ledger with this first entry; `None` if there is none.
 fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ServiceError> {
     let control = context.services.control;
     if !control.exists() {
@@ -79,7 +79,7 @@ fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, 
     Ok(last.map(|last| Anchor { seq: last.seq, head: last.head }))
 }
 
-/// Without the file: that is nothing for callers.
+/// JSON report without the file name of a fault, which callers must not learn.
 fn shown(report: &Report) -> Value {
     let fault = report.fault.as_ref().map(|fault| format!("{}: {}", fault.rule, fault.what));
     without_nulls(json!({

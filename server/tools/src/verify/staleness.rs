@@ -1,6 +1,6 @@
-//! Whether what was recalled earlier still stands: by ids, by grounding tokens, or all that is old.
+//! `recall_staleness_check_tool`: rechecks recalled items, selected by id, by grounding token or by age.
 //!
-//! Owns what may be asked and in which order it is answered. How one item stands is judged in `standing`.
+//! This module parses the arguments and orders the answer. `standing` checks one item.
 
 mod standing;
 
@@ -24,17 +24,17 @@ const NAME: &str = "recall_staleness_check_tool";
 limit_table::limits! {
     pub(crate) const LIMITS = [standing];
 
-    /// Ids or tokens of a call.
+    /// Maximum ids or tokens of a call.
     const ASKED_MAX: usize = 100;
-    /// Characters of what is given as a token: one has fewer.
+    /// Maximum characters of a token argument; a valid token is shorter.
     const TOKEN_CHARS_MAX: usize = 512;
-    /// Days that something may be old: a hundred years.
+    /// Maximum age in days: a hundred years.
     const DAYS_MAX: i64 = 36_525;
 }
 
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
-/// An item's id as it was given.
+/// An item id, with its text in the argument.
 struct Given {
     text: String,
     id: ItemId,
@@ -64,7 +64,6 @@ impl Shown for Given {
 }
 
 args! {
-    /// What `recall_staleness_check_tool` takes.
     struct Asked {
         item_ids: Option<List<Given, 1, ASKED_MAX>> => "These; or give tokens.",
         grounding_tokens: Option<List<Text<1, TOKEN_CHARS_MAX>, 1, ASKED_MAX>> => "As recall gave them; or give days.",
@@ -73,7 +72,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: NAME,
     title: "Check staleness",
@@ -123,7 +121,7 @@ fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     }
 }
 
-/// The item of a token, and how it stands.
+/// Resolves a token to its item and checks the item.
 fn by_token(
     context: &Context<'_>,
     judge: &mut Judge<'_>,
@@ -144,7 +142,7 @@ fn by_token(
     Ok((row, standing))
 }
 
-/// The answer about what was named, in that order.
+/// Answer for the requested items, in request order.
 fn of_all(
     judged: impl Iterator<Item = Result<(Value, Standing), ServiceError>>,
 ) -> Result<Answer, ServiceError> {
@@ -167,7 +165,7 @@ fn of_all(
     Ok(answer)
 }
 
-/// A page of what stands and was recorded so many days ago or earlier, the oldest first.
+/// A page of current items recorded at least `days` days ago, oldest first.
 fn older(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! The audit trail: what was called, by whom, and how it was decided.
+//! `audit_trail_tool`: ledger entries with caller and policy decision.
 
 use engine::ledger::Decision;
 use serde_json::{Map, Value};
@@ -13,12 +13,11 @@ use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 const TRAIL: &str = "audit_trail_tool";
 
 choices! {
-    /// How policy answered.
+    /// Policy decision to filter by.
     enum Decided { Allow = "allow", Redact = "redact", Deny = "deny" }
 }
 
 args! {
-    /// What `audit_trail_tool` takes.
     struct Trail {
         from: Option<Time> => "From then on.",
         to: Option<Time> => "Before then.",
@@ -29,7 +28,6 @@ args! {
     }
 }
 
-/// The row.
 pub(super) const ROW: Tool = Tool {
     name: TRAIL,
     title: "Audit trail",

@@ -1,4 +1,4 @@
-//! One item that a claim was held against.
+//! Comparison of a claim with one item.
 
 use engine::{ItemId, Place, Snapshot, Status};
 use serde_json::{Value, json};
@@ -15,11 +15,10 @@ use recalld_tool_framework::{Context, ServiceError};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a title that are shown.
+    /// Maximum characters of a shown title.
     const TITLE_CHARS_MAX: usize = 120;
 }
 
-/// How an item stands to a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stance {
     Supports,
@@ -37,15 +36,15 @@ impl Stance {
     }
 }
 
-/// An item, and what it says of a claim.
+/// An item compared with a claim.
 pub(super) struct Evidence {
     pub(super) place: Place,
     pub(super) id: ItemId,
     name: String,
     pub(super) is_current: bool,
-    /// Whether a token of it was given.
+    /// True if a token of the claim cites the item.
     pub(super) is_given: bool,
-    /// The superseded item in whose place it stands, where the claim rests on that.
+    /// The superseded item that this item replaces, if the claim cites or matches that item.
     pub(super) replaces: Option<ItemId>,
     pub(super) relation: Relation,
     pub(super) score: f32,
@@ -53,7 +52,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Holds a claim against an item that the caller may read.
+    /// Compares a claim with an item that the caller may read.
     pub(super) fn of(
         snapshot: &Snapshot,
         claim: &Prose,
@@ -85,17 +84,16 @@ impl Evidence {
         }
     }
 
-    /// Whether it is shown: it says something of the claim, or was named for it.
+    /// Returns true if the item is reported: it has a stance, or it was cited, or it replaces a cited item.
     pub(super) fn is_told(&self) -> bool {
         self.stance() != Stance::Silent || self.is_given || self.replaces.is_some()
     }
 
-    /// What is shown first.
+    /// Sort key: cited items first, then items with a stance, then current items.
     pub(super) fn rank(&self) -> (bool, bool, bool) {
         (self.is_given, self.stance() != Stance::Silent, self.is_current)
     }
 
-    /// Why it says what it does.
     pub(super) fn why(&self) -> String {
         match &self.relation {
             Relation::Supports => format!("{} says so", self.name),
@@ -107,7 +105,6 @@ impl Evidence {
         }
     }
 
-    /// As it is shown.
     pub(super) fn row(
         &self,
         context: &Context<'_>,
@@ -127,7 +124,7 @@ impl Evidence {
     }
 }
 
-/// That a claim rests on an item that was superseded, and what stands in its place says.
+/// Reason for the verdict `superseded`: the stance of the old item, and that of its successor.
 pub(super) fn told_of_old(old: &Evidence, all: &[Evidence]) -> String {
     let new = all.iter().find(|one| one.replaces == Some(old.id));
     let new = new

@@ -1,5 +1,3 @@
-//! Tokens that a claim is said to rest on: which item each is of.
-
 use engine::{ItemId, Place, Snapshot, Status};
 
 use recalld_audit::{TenantHash, check};
@@ -8,15 +6,16 @@ use recalld_recall::show;
 use recalld_tool_framework::reading::NO_SUCH_ITEM;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
 
-/// What a token is good for.
+/// Result of resolving a grounding token.
 pub(super) enum Ground {
-    /// It is of this item, which the caller sees like this.
+    /// The cited item, with the caller's read verdict.
     Of(Place, Verdict),
-    /// Nothing, and why.
+    /// Invalid token, with the reason.
     Not(String),
 }
 
-/// The item of a token. One that the caller may not know, and one that was forgotten, is not there.
+/// Resolves a token to its item. If the item was forgotten, or the caller may not know of it, the item is reported as
+/// missing.
 pub(super) fn ground(
     context: &Context<'_>,
     snapshot: &Snapshot,

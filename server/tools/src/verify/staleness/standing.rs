@@ -1,7 +1,7 @@
-//! How one item stands: whether it is still there, is what is said last, holds now, and is what its file says.
+//! Freshness of one item: existence, supersession, validity and agreement with its file.
 //!
-//! Owns the order of these questions; the first that is answered badly is the item's status. Of what the caller may
-//! not know nothing is told but that nothing is known.
+//! The checks run in this order, and the first failed check is the item's status. An item that the caller may not know
+//! is reported as unknown.
 
 use std::collections::HashMap;
 
@@ -25,24 +25,23 @@ use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError, touched};
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Characters of a reason that was given for hiding an item.
+    /// Maximum characters of a tombstone reason.
     const REASON_CHARS_MAX: usize = 200;
 }
 
-/// How an item stands.
 pub(super) struct Standing {
     status: &'static str,
     why: String,
-    /// What is there now.
+    /// Current facts that replace the stale ones.
     now: Value,
-    /// The item's id, where the caller may know it.
+    /// Wire id of the item; `None` if the caller may not know of it.
     pub(super) name: Option<String>,
-    /// For the ledger.
+    /// Item effects for the ledger.
     pub(super) touched: Vec<Touched>,
 }
 
 impl Standing {
-    /// Nothing is known of it.
+    /// Status `unknown`, with the reason.
     pub(super) fn unknown(why: &str) -> Self {
         Self::of("unknown", why)
     }
@@ -55,7 +54,7 @@ impl Standing {
         Self { now: without_nulls(now), ..self }
     }
 
-    /// The row that names the item, with how it stands; and the same as a line.
+    /// Adds the status to `row`; returns the row and its line of text.
     pub(super) fn shown(&self, mut row: Value) -> (Value, String) {
         row["status"] = self.status.into();
         row["why"] = self.why.as_str().into();
@@ -67,29 +66,29 @@ impl Standing {
     }
 }
 
-/// How a file compares with what was read from it.
+/// State of a source file compared with its last ingest.
 #[derive(Clone)]
 enum File {
     Same,
-    /// `None` of one that is longer by now than any that is read.
+    /// `sha256` is `None` if the file is now larger than the limit for reading.
     Changed {
         sha256: Option<[u8; 32]>,
     },
-    /// The words beside a picture are others.
+    /// The sidecar text of an image changed.
     Worded,
     Missing,
-    /// It cannot be looked at.
+    /// The file cannot be read, for the reason in the text.
     Unseen(String),
-    /// It is there, and what it was is not on record.
+    /// The file exists, but no hash was recorded for it.
     Unhashed,
 }
 
-/// Judges items of one snapshot for one call.
+/// Checks items of one snapshot for one call.
 pub(super) struct Judge<'a> {
     context: &'a Context<'a>,
     snapshot: &'a Snapshot,
     now: Micros,
-    /// Files that were looked at, at most one for each item that is asked for.
+    /// Files checked so far, at most one per requested item.
     files: HashMap<SourceId, File>,
 }
 
@@ -98,10 +97,10 @@ impl<'a> Judge<'a> {
         Self { context, snapshot, now: context.services.clock.now(), files: HashMap::new() }
     }
 
-    /// How the item of an id stands. `content` begins the hash of the text that a token was made for.
+    /// Checks the item with this id. `content` is the start of the content hash in a grounding token.
     ///
     /// # Errors
-    /// Damage, or the call is over.
+    /// Returns an error if the store is damaged or the call is over.
     pub(super) fn by_id(
         &mut self,
         id: ItemId,
@@ -129,7 +128,7 @@ impl<'a> Judge<'a> {
         Ok(Standing { name: Some(names::of_item(&item)), touched, ..standing })
     }
 
-    /// One of which there is no row: erased, or never there.
+    /// Status of an id without a row: erased, or never existed.
     fn gone(&self, id: ItemId) -> Result<Standing, ServiceError> {
         let stones = self.snapshot.tombstones(id.0)?;
         Ok(match stones.iter().rfind(|stone| stone.erase) {
@@ -219,7 +218,7 @@ impl<'a> Judge<'a> {
         Ok(Standing::of("superseded", why).with(json!({"superseded_by": newer})))
     }
 
-    /// How the file of a source is now; read once for all items of it.
+    /// State of a source file; each file is read once for all items of the source.
     fn file(&mut self, source: &SourceView<'_>, path: &str) -> Result<File, ServiceError> {
         if let Some(known) = self.files.get(&source.id) {
             return Ok(known.clone());
@@ -255,7 +254,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The file is as it was: whether the words beside it are, too, where it is a picture.
+    /// Checks the sidecar text of an unchanged file, if the file is an image.
     fn beside(&self, source: SourceId, path: &str) -> Result<File, ServiceError> {
         for place in self.snapshot.items_of_source(source)? {
             let item = self.snapshot.item(place)?;
@@ -267,7 +266,7 @@ impl<'a> Judge<'a> {
         Ok(File::Same)
     }
 
-    /// The file is another one: whether the item's text is in it still, and where.
+    /// Checks if a changed file still contains the item's text, and finds its new lines.
     fn changed(
         &self,
         (path, sha256): (String, Option<[u8; 32]>),
@@ -294,7 +293,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Of what is not there, and of what the caller may not know.
+/// Status of a missing item, and of an item that the caller may not know.
 fn nobody() -> Standing {
     Standing::unknown("there is no such item")
 }
