@@ -1,4 +1,4 @@
-//! Opening workspaces: the operator's own and those of tenants, with store, ledger and encoder.
+//! Opens workspaces, the default workspace and those of tenants, with store, ledger and encoder.
 #![forbid(unsafe_code)]
 
 pub mod limits;

@@ -1,4 +1,4 @@
-//! Caps and timeouts of this crate, each with the reason for its size.
+//! Limits and timeouts of this crate, each with the reason for its size.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use recalld_http_server::limits::WORKERS_MIN;
 limit_table::limits! {
     pub(crate) const LIMITS = [];
 
-    /// Stores of tenants that are open at a time, `local` beside them. Each may take some 20 MiB: its unsealed
-    /// tail (`TENANT_TAIL_BYTES_SEAL`, about twice that while it is merged), answers that are kept, and threads of
-    /// its ledger.
+    /// Maximum open tenant stores, besides `local`. Each may need about 20 MiB: its unsealed tail
+    /// (`TENANT_TAIL_BYTES_SEAL`, about twice that during a merge), cached results, and the threads of its ledger.
     pub const OPEN_STORES_MAX: usize = 64;
 
-    /// Calls of one workspace that wait so long for it. Each holds a worker: those that come when so many wait already
-    /// wait for `OPEN_CROWD_WAIT_MAX`.
+    /// Maximum calls of one workspace that wait the full time for it. Each occupies a worker; further calls wait only
+    /// `OPEN_CROWD_WAIT_MAX`.
     pub const OPEN_WAITERS_MAX: usize = 4;
 
-    /// How long these wait: most stores open within it.
+    /// Wait time of further calls; most stores open within this time.
     pub const OPEN_CROWD_WAIT_MAX: Duration = Duration::from_millis(250);
 
-    /// Calls that open or close workspaces of tenants which are on a remote, or wait so long for that, at a time, at
-    /// the least: half of the workers. A remote that does not answer leaves the others, but for those below.
+    /// Minimum number of concurrent calls that open or close tenant workspaces on a remote, or wait the full time for
+    /// one: half of the workers. If the remote does not respond, the other workers stay free, except for up to
+    /// `TAKERS_MAX`.
     pub const OPENINGS_MIN: usize = WORKERS_MIN / 2;
 
-    /// How long a tenant's store stays open when nobody uses it.
+    /// Time after which an unused tenant store is closed.
     pub const STORE_IDLE_MAX: Duration = Duration::from_secs(300);
 
-    /// Heap bytes of the tail at which a tenant's store seals it: small, because many are open.
+    /// Heap bytes of the tail at which a tenant store seals it; small, because many stores are open.
     pub const TENANT_TAIL_BYTES_SEAL: usize = 4 * 1024 * 1024;
 
-    /// Encoders of models that tenants' stores have and `local` has not, which are kept.
+    /// Maximum cached encoders for models that tenant stores use and `local` does not.
     pub const TENANT_MODELS_MAX: usize = 2;
 }
 

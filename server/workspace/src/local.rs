@@ -1,7 +1,7 @@
-//! The workspace `local`, which is open all the time: whoever has it now.
+//! The default workspace `local`, open for the whole life of the server.
 //!
-//! Owns the change from one to the next, where its store changes its role, and the upkeep of whichever it is. Must
-//! not know why it changes.
+//! Replaces the workspace when its store changes its role, and runs maintenance of the current store. Does not know the
+//! reason of a role change.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,44 +12,44 @@ use engine::Upkeep;
 use crate::workspace::Workspace;
 use recalld_common::slug::LOCAL_WORKSPACE;
 
-/// The workspace `local`.
+/// Handle of the default workspace `local`.
 pub struct Local {
     now: RwLock<Arc<Workspace>>,
     on_news: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     upkeep: Mutex<Option<Upkeep>>,
-    /// Whether whichever store it is is kept.
+    /// True if maintenance runs on the current store and on each replacement.
     is_kept: AtomicBool,
 }
 
 impl Local {
-    /// It, as it was opened first.
+    /// Wraps the workspace opened at the start.
     pub fn new(workspace: Workspace) -> Self {
         let now = RwLock::new(Arc::new(workspace));
         let (upkeep, is_kept) = (Mutex::default(), AtomicBool::new(false));
         Self { now, on_news: OnceLock::new(), upkeep, is_kept }
     }
 
-    /// Its name.
+    /// Workspace name, `local`.
     pub fn name(&self) -> &'static str {
         LOCAL_WORKSPACE
     }
 
-    /// It, as it is now. Whoever keeps it keeps what it was.
+    /// The current workspace. The handle remains valid after a replacement, but refers to the old workspace.
     pub fn get(&self) -> Arc<Workspace> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has `tell` called whenever its store shows something new, whichever that is: it must be quick and wait for
-    /// nothing. The first stays.
+    /// Registers `tell` to be called after each commit of the current store and of each replacement. `tell` must be
+    /// quick and must not block. Only the first registration is effective.
     pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) {
         let tell = self.on_news.get_or_init(|| Arc::new(tell));
         tell_by(&self.get(), tell);
     }
 
-    /// Keeps its store from now on, whichever that is.
+    /// Starts maintenance of the current store and of each replacement.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// Returns an error if the system cannot create a thread.
     pub fn begin_upkeep(&self) -> io::Result<()> {
         self.is_kept.store(true, Ordering::SeqCst);
         let upkeep = Upkeep::start(Arc::clone(&self.get().store))?;
@@ -57,14 +57,14 @@ impl Local {
         Ok(())
     }
 
-    /// Leaves its store alone until another one is put in its place.
+    /// Pauses maintenance until [`Self::put`] replaces the workspace.
     pub fn rest(&self) {
-        // Its end is waited for without the lock.
+        // Join the maintenance threads without the lock.
         let upkeep = self.upkeep().take();
         drop(upkeep);
     }
 
-    /// Keeps it no longer.
+    /// Stops maintenance.
     pub fn end_upkeep(&self) {
         self.is_kept.store(false, Ordering::SeqCst);
         self.rest();
@@ -74,10 +74,10 @@ impl Local {
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts another one in its place, which is kept as the one before was.
+    /// Replaces the workspace; if maintenance was on, starts it for the new store.
     ///
     /// # Errors
-    /// The system gives no threads to keep it; it is in place.
+    /// Returns an error if the system cannot create a maintenance thread; the workspace is replaced nevertheless.
     pub fn put(&self, workspace: Workspace) -> io::Result<()> {
         let workspace = Arc::new(workspace);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&workspace);
@@ -88,10 +88,10 @@ impl Local {
         if self.is_kept.load(Ordering::SeqCst) { self.begin_upkeep() } else { Ok(()) }
     }
 
-    /// Changes the workspace before anything is served; for tests.
+    /// Exclusive access for tests, before the workspace is shared.
     ///
     /// # Panics
-    /// Somebody else has the workspace.
+    /// Panics if another handle of the workspace exists.
     pub fn change<T>(&self, change: impl FnOnce(&mut Workspace) -> T) -> T {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::get_mut(&mut now).expect("nothing is served yet"))

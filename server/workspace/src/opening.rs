@@ -1,4 +1,4 @@
-//! Opening a data directory: its credentials, the store of `local`, its ledger and the control store.
+//! Opens a data directory: its credentials, the store of `local`, the ledger and the metastore.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use recalld_metastore::{Control, Foreign};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// The file that says where the server of a data directory listens.
+/// File with the address on which the server of a data directory listens.
 pub const SERVING: &str = "serving.json";
 
-/// Whoever has the store's lock answers for it: what an ended server said of itself is over, and a
-/// credential must not be sent to whoever has its port now.
+/// Removes the serving file of an ended server. The owner of the store lock is the only server of the directory, so an
+/// older file is stale. A credential must not be sent to the process that uses the old port now.
 pub fn forget_server(data: &Path) {
     let _not_there = std::fs::remove_file(data.join(SERVING));
 }
 
-/// A backup is laid out as a data directory is, and whoever works in one spoils it: keys would be made
-/// there, and files that its `backup.json` lists would change.
+/// Rejects a backup. A backup has the layout of a data directory, and opening it as one would create keys and change
+/// files listed in its `backup.json`.
 fn refuse_backup(data: &Path) -> Result<(), StartError> {
     if !data_dir::is_backup(data) {
         return Ok(());
@@ -40,7 +40,7 @@ fn refuse_backup(data: &Path) -> Result<(), StartError> {
     )))
 }
 
-/// The credentials in a data directory, made where there are none.
+/// Opens the credentials of a data directory, or creates them.
 pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
     data_dir::check_restored(data).map_err(failed)?;
     refuse_backup(data)?;
@@ -49,33 +49,34 @@ pub fn credentials(data: &Path) -> Result<(Credentials, Created), StartError> {
         .map_err(failed)
 }
 
-/// The store and the ledger of a data directory that is there, without the encoder: for commands
-/// that neither ask nor embed.
+/// Opens the store and the ledger of an existing data directory without the encoder, for commands that neither query
+/// nor embed.
 pub fn open(data: &Path) -> Result<(Store, Audit), StartError> {
     let Kept { store, audit, .. } = open_with_control(data)?;
     Ok((store, audit))
 }
 
-/// What a command has that keeps a data directory.
+/// Store, ledger and metastore of a data directory, opened by a command without a server.
 pub struct Kept {
-    /// The store of `local`. Whoever has it has the data directory.
+    /// The store of `local`; its lock protects the whole data directory.
     pub store: Store,
-    /// Its ledger.
+    /// The ledger of `local`.
     pub audit: Audit,
-    /// The control store, opened by the first who needs it.
+    /// The metastore, opened on first use.
     pub control: Arc<Control>,
-    /// The time.
+    /// Wall-clock time at opening.
     pub now: Micros,
 }
 
-/// The same, with the control store: two of one file in one process would stand in each other's way.
+/// Opens an existing data directory with its metastore. A process must open the metastore file only once, because two
+/// handles would block each other.
 pub fn open_with_control(data: &Path) -> Result<Kept, StartError> {
     refuse_backup(data)?;
     data_dir::check_store(data).map_err(failed)?;
     open_or_make(data)
 }
 
-/// The same, which makes what is not there yet, as the first start of a server would.
+/// Opens a data directory with its metastore, and creates missing parts as the first start of a server would.
 pub fn open_or_make(data: &Path) -> Result<Kept, StartError> {
     let (credentials, _) = credentials(data)?;
     let workspace = workspace_dir(data);
@@ -91,8 +92,8 @@ pub fn open_or_make(data: &Path) -> Result<Kept, StartError> {
     Ok(Kept { store, audit, control, now })
 }
 
-/// The ledger of `local`. As soon as there is a control store, it keeps the last checkpoint; one that cannot be asked
-/// stands in nobody's way here, for whoever has to mend it must be able to.
+/// Opens the ledger of `local`. If the metastore exists, it stores the last checkpoint. An unreadable metastore is only
+/// logged, because the commands that repair it must be able to run.
 pub fn open_audit(
     workspace: &Path,
     credentials: &Credentials,
@@ -113,10 +114,10 @@ pub fn open_audit(
     .map_err(failed)
 }
 
-/// Opens the store of `local`, and takes its lock.
+/// Opens and locks the store of `local`.
 ///
 /// # Errors
-/// It is locked or damaged, follows another node, or the disk fails.
+/// Returns an error if the store is locked or damaged, the workspace follows another node, or the disk fails.
 pub fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
     let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
     if recalld_replication::is_followed(workspace).map_err(failed)? {
@@ -144,7 +145,7 @@ pub fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Sto
     })
 }
 
-/// What to do about a damaged store: nothing was changed, and nothing has to be lost in a hurry.
+/// Advice for a damaged store: nothing was changed yet, so the operator can make a copy first.
 fn damaged_advice(data: &Path) -> String {
     let data = data.display();
     format!(
@@ -156,7 +157,7 @@ fn damaged_advice(data: &Path) -> String {
     )
 }
 
-/// A control store that is one of several nodes' is changed by none that does not follow their chain.
+/// Freezes a replicated metastore: only a process that follows its record log may change it.
 pub fn keep_as_it_is(data: &Path, control: &Control) {
     let marker = data.join(control_chain::MARKER);
     if marker.exists() {

@@ -1,4 +1,4 @@
-//! Which folders may be read: those that the operator ever ingested, kept in the data directory.
+//! Allowed roots: folders that the operator ingested at least once, listed in the data directory.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,8 +10,7 @@ use recalld_telemetry::log::{Level, Value};
 
 const FILE: &str = "roots.json";
 
-/// The folders in the data directory's list, as far as they can be opened now. One that is missing,
-/// say on a disk that is not mounted, stays in the list.
+/// Opens the listed folders that exist now. A missing folder, such as one on an unmounted disk, stays in the list.
 pub fn kept(data: &Path) -> Result<Roots, String> {
     let mut there = Vec::new();
     for folder in listed(data)? {
@@ -38,15 +37,15 @@ fn listed(data: &Path) -> Result<Vec<PathBuf>, String> {
         .map_err(|error| format!("{} is not a list of paths: {error}; mend it", file.display()))
 }
 
-/// The roots with the folders of `paths` added. A single file opens its folder for this job only,
-/// so naming it never opens what lies beside it to others.
+/// Adds the folders of `paths` to the roots. For a single file, its folder is added for this job only, so that naming a
+/// file does not permanently expose its neighbours.
 pub fn with(roots: &Roots, paths: &[String]) -> Result<Roots, String> {
     let folders = paths.iter().map(|path| folder_of(Path::new(path))).collect::<Result<_, _>>()?;
     let known = roots.paths().map(PathBuf::from).collect();
     Roots::open(&union(known, folders)).map_err(|error| error.to_string())
 }
 
-/// Adds the folders among `paths` to the list of the next starts.
+/// Adds the folders among `paths` to the list for later starts.
 pub fn keep(data: &Path, paths: &[String]) -> Result<(), String> {
     let before = listed(data)?;
     let folders: Vec<PathBuf> =
@@ -63,7 +62,7 @@ pub fn keep(data: &Path, paths: &[String]) -> Result<(), String> {
     written.map_err(|error| format!("could not write {}: {error}", file.display()))
 }
 
-/// Both, without folders that lie beneath another one.
+/// Union of both lists, without folders below another folder of the list.
 fn union(mut known: Vec<PathBuf>, more: Vec<PathBuf>) -> Vec<PathBuf> {
     for folder in more {
         if !known.iter().any(|outer| folder.starts_with(outer)) {
@@ -74,7 +73,7 @@ fn union(mut known: Vec<PathBuf>, more: Vec<PathBuf>) -> Vec<PathBuf> {
     known
 }
 
-/// A folder itself, or the one that a file is in.
+/// The path itself if it is a folder, otherwise the folder of the file.
 fn folder_of(path: &Path) -> Result<PathBuf, String> {
     let there = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
     if there.is_dir() {

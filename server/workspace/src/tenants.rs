@@ -1,7 +1,7 @@
-//! Which workspaces are open: each when somebody needs it, so many at a time, and no longer than that.
+//! Open tenant workspaces: opened on first use, bounded in number, closed when idle.
 //!
-//! Owns opening, closing and upkeep of the stores of tenants. `local` is not among them: it is open all the
-//! time. Must not know who may use a workspace.
+//! Opens, closes and maintains the stores of tenants, except for `local`, which is always open. Does not decide who may
+//! use a workspace.
 
 pub mod anchoring;
 mod door;
@@ -30,34 +30,34 @@ use recalld_cluster::seats::{Ending, Seats};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// The workspaces of tenants, as far as they are open.
+/// The open workspaces of tenants.
 pub struct Tenants {
     shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// How many workspaces are open, and for how long.
+/// Limits on open workspaces and on waiting calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Open at a time.
+    /// Maximum open workspaces.
     pub open_max: usize,
-    /// How long a call waits for one to be opened, or for a place.
+    /// Maximum wait of a call for a workspace to open, or for a free slot.
     pub wait_max: Duration,
-    /// How long one stays open that nobody uses.
+    /// Time after which an unused workspace is closed.
     pub idle_max: Duration,
-    /// How many calls of one workspace wait so long.
+    /// Maximum calls of one workspace that wait up to `wait_max`.
     pub waiters_max: usize,
-    /// How long those wait that come when so many wait already.
+    /// Maximum wait of further calls.
     pub crowd_wait_max: Duration,
-    /// How long upkeep waits before it looks again for what is idle, and at a store that it could not keep.
+    /// Interval of the search for idle workspaces, and delay before failed maintenance of a store is retried.
     pub pause: Duration,
-    /// How many calls open or close workspaces that are on a remote, or wait for `wait_max` for that; half of them may
-    /// be waiting.
+    /// Maximum concurrent calls that open or close workspaces on a remote, or wait up to `wait_max` for one; at most
+    /// half of them may wait.
     pub turns_max: usize,
 }
 
 impl Bounds {
-    /// Of a server with so many workers.
+    /// Limits for a server with `workers` workers.
     pub fn of_workers(workers: usize) -> Self {
         Self { turns_max: (workers / 2).max(OPENINGS_MIN), ..Self::default() }
     }
@@ -81,7 +81,7 @@ struct Shared {
     door: Door,
     bounds: Bounds,
     state: Mutex<State>,
-    /// A store was opened or closed, is used no more, has news, or all is over.
+    /// Signalled when a store is opened, closed, released or changed, and at shutdown.
     changed: Condvar,
     on_news: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -89,21 +89,21 @@ struct Shared {
 #[derive(Default)]
 struct State {
     slots: HashMap<String, Slot>,
-    /// How many wait for a slot to become free, or for one to be no longer in use; by the workspace they wait for.
+    /// Number of calls that wait for a slot or for the end of a use, by workspace name.
     waiting: HashMap<String, usize>,
     turns: Turns,
     is_over: bool,
 }
 
-/// How many calls open or close workspaces that are on a remote, or wait so long for that.
+/// Permits of calls that open or close workspaces on a remote, or wait the full time for one.
 #[derive(Default)]
 struct Turns {
     all: usize,
-    /// Those that began as ones that wait: a workspace that takes long leaves turns to the others.
+    /// Permits acquired for waiting. Their number is bounded, so that a slow workspace leaves permits for others.
     waiting: usize,
 }
 
-/// That a call may do so.
+/// A permit; released on drop.
 struct Turn<'a> {
     shared: &'a Shared,
     waits: bool,
@@ -120,7 +120,7 @@ impl Drop for Turn<'_> {
 }
 
 enum Slot {
-    /// Somebody opens or closes it.
+    /// A thread opens or closes the workspace.
     Moving,
     Open(Open),
 }
@@ -128,22 +128,23 @@ enum Slot {
 struct Open {
     workspace: Arc<Workspace>,
     users: usize,
-    /// When the last user left.
+    /// Time when the last user released the workspace.
     idle_since: Instant,
-    /// Whether any of its users were callers of its own.
+    /// True if a call on behalf of the tenant has used the workspace.
     was_used: bool,
-    /// Whether it has changed since upkeep looked at it last.
+    /// True if the store has changed since its last maintenance.
     has_news: Arc<AtomicBool>,
-    /// When upkeep is to look at it again, where it could not keep it.
+    /// Time to retry failed maintenance.
     again_at: Option<Instant>,
     opened_at: Instant,
 }
 
-/// How long a store that takes no writes stays open before it is opened anew for the next call.
+/// Minimum time that a store without write access stays open before the next call reopens it.
 const STOPPED_MIN: Duration = Duration::from_secs(1);
 
 impl Open {
-    /// Whether it is to be opened anew: its writer stopped at a fault, which may be over, and nobody uses it.
+    /// Returns true if the workspace must be reopened: the workspace is unused, and its writer stopped at a fault that
+    /// may be over, or its role must change.
     fn is_spent(&self, seats: Option<&Seats>) -> bool {
         let is_over = || seats.is_some_and(|seats| seats.wants_change(&self.workspace.name));
         self.users == 0
@@ -152,21 +153,21 @@ impl Open {
     }
 }
 
-/// Why a workspace is not open.
+/// Error of opening a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// It has no data here.
+    /// The workspace has no data on this node.
     Missing,
-    /// As many are in use as may be open, or it is still being opened or closed.
+    /// All slots are in use, or the workspace is still being opened or closed.
     Busy,
-    /// It could not be opened, for this reason, which the log has: it may name files, which are nothing for
-    /// callers.
+    /// The workspace could not be opened. The reason is for the log only, because it may name files that callers must
+    /// not learn.
     Failed(String),
 }
 
 impl Closed {
-    /// The reason, for the log.
+    /// Full reason, for the log.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::Failed(why) => why.clone(),
@@ -189,12 +190,12 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// A workspace that stays open while this is there.
+/// Lease of an open workspace, which stays open until the drop.
 pub struct Lease {
-    /// There until the lease ends.
+    /// `Some` until the lease is dropped.
     workspace: Option<Arc<Workspace>>,
     shared: Arc<Shared>,
-    /// Whether somebody asked for it: upkeep keeps nothing open for longer.
+    /// True for use by a caller. Maintenance does not extend the time that a workspace stays open.
     is_use: bool,
 }
 
@@ -211,8 +212,8 @@ impl Drop for Lease {
         let Some(workspace) = self.workspace.take() else { return };
         let mut state = self.shared.state();
         if let Some(Slot::Open(open)) = state.slots.get_mut(&workspace.name) {
-            // Before it counts as unused: whoever closes it then holds the last handle, and once it is closed its
-            // files are nobody's.
+            // Drop this handle before the workspace counts as unused. The thread that closes the workspace then has the
+            // last handle, and after the close its files are unused.
             drop(workspace);
             open.users -= 1;
             if self.is_use {
@@ -227,10 +228,10 @@ impl Drop for Lease {
 }
 
 impl Tenants {
-    /// Opens workspaces by `door`; a thread of its own keeps those that are open.
+    /// Starts the maintenance thread; workspaces are opened by `door`.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// Returns an error if the system cannot create a thread.
     pub fn start(door: Door, bounds: Bounds) -> std::io::Result<Self> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { door, bounds, state, changed, on_news: OnceLock::new() });
@@ -240,25 +241,25 @@ impl Tenants {
         Ok(Self { shared, keeper: Some(keeper) })
     }
 
-    /// Has `tell` called whenever one of them has changed, by the thread that changed it: it must be quick and
-    /// wait for nothing. The first stays.
+    /// Registers `tell` to be called after each commit of a tenant store, on the committing thread. `tell` must be
+    /// quick and must not block. Only the first registration is effective.
     pub fn tell_of_news(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _the_first_stays = self.shared.on_news.set(Box::new(tell));
     }
 
-    /// A workspace, opened if it is not.
+    /// Opens a workspace for a caller, or returns the open one.
     ///
     /// # Errors
-    /// It is not there, too many others are in use, or it does not open.
+    /// Returns an error if the workspace does not exist, all slots are in use, or the workspace fails to open.
     pub fn open(&self, name: &str) -> Result<Lease, Closed> {
         self.open_as(name, true)
     }
 
-    /// The same, for what its own callers have no part in: it keeps no workspace open, and of those that nobody uses
-    /// the ones that were opened for this alone are closed first.
+    /// Opens a workspace for maintenance, which does not extend the time that the workspace stays open. Among unused
+    /// workspaces, those opened only for maintenance are closed first.
     ///
     /// # Errors
-    /// As for [`Tenants::open`].
+    /// Returns the errors of [`Tenants::open`].
     pub fn visit(&self, name: &str) -> Result<Lease, Closed> {
         self.open_as(name, false)
     }
@@ -306,42 +307,42 @@ impl Tenants {
         }
     }
 
-    /// A workspace, if it is open.
+    /// Returns a workspace if it is open.
     pub fn if_open(&self, name: &str) -> Option<Lease> {
         self.shared.if_open(name)
     }
 
-    /// Makes the folders of a workspace that has none.
+    /// Creates the folders of a new workspace.
     ///
     /// # Errors
-    /// They are there, or the system refuses.
+    /// Returns an error if the folders exist or the system refuses.
     pub fn make(&self, name: &str) -> std::io::Result<()> {
         self.shared.door.make(name)
     }
 
-    /// How many are open, or about to be.
+    /// Number of slots that are open, opening or closing.
     pub fn count(&self) -> usize {
         self.shared.state().slots.len()
     }
 
-    /// Closes what nobody has used for so long or at all, and gives how many that were.
+    /// Closes workspaces unused for at least `for_at_least`, and those never used by a caller; returns their number.
     pub fn close_idle(&self, for_at_least: Duration) -> usize {
         self.shared.close_idle(for_at_least)
     }
 
-    /// Closes a workspace that is to be removed, once nobody uses it: no call of it begins meanwhile, if
-    /// whoever asks has seen to that.
+    /// Closes a workspace that is to be removed, once it is unused. The caller must ensure that no new call of the
+    /// workspace begins meanwhile.
     ///
     /// # Errors
-    /// It is still in use after a time.
+    /// Returns an error if the workspace is still in use after `wait_max`.
     pub fn close(&self, name: &str) -> Result<(), Closed> {
         self.close_for(name, Ending::Kept)
     }
 
-    /// The same, where nobody is to open it again: what it did not send to a remote by now stays here.
+    /// Closes a deleted workspace for good: data not uploaded to the remote by now stays local.
     ///
     /// # Errors
-    /// As for [`Tenants::close`].
+    /// Returns the errors of [`Tenants::close`].
     pub fn close_deleted(&self, name: &str) -> Result<(), Closed> {
         self.close_for(name, Ending::Deleted)
     }
@@ -351,7 +352,7 @@ impl Tenants {
         let mut turn = None;
         let mut state = self.shared.state();
         loop {
-            // Of one that has no slot a place may be left on a remote.
+            // Even without a slot, the workspace may still have a replica on the remote to close.
             let is_unused =
                 matches!(state.slots.get(name), Some(Slot::Open(Open { users: 0, .. })) | None);
             if is_unused && self.shared.has_turn(&mut state, &mut turn, false) {
@@ -362,8 +363,8 @@ impl Tenants {
         }
     }
 
-    /// Closes those that nobody uses and that are to be opened anew, since their writer stopped, or since they can be
-    /// had for writing by now: whoever asks next opens them.
+    /// Closes unused workspaces that must be reopened, because their writer stopped or their lease can now be acquired.
+    /// The next call opens such a workspace again.
     pub fn close_spent(&self, goes_on: &dyn Fn() -> bool) {
         let mut state = self.shared.state();
         while goes_on()
@@ -406,7 +407,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lease of a workspace whose users have been counted.
+    /// Lease of a workspace; the caller must have incremented `users`.
     fn lease(self: &Arc<Self>, workspace: Arc<Workspace>, is_use: bool) -> Lease {
         Lease { workspace: Some(workspace), shared: Arc::clone(self), is_use }
     }
@@ -418,7 +419,7 @@ impl Shared {
         Some(self.lease(Arc::clone(&open.workspace), false))
     }
 
-    /// Waits for a change until then.
+    /// Waits for a change, at most until `give_up`.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -441,9 +442,11 @@ impl Shared {
         Ok(state)
     }
 
-    /// Whether a call may open or close a workspace, or, with `waits`, wait for that as long as it takes. Where that
-    /// hangs on a remote, only so many may at a time: one that does not answer leaves workers to the workspaces that
-    /// are open, and one workspace that takes long leaves turns to others.
+    /// Acquires a permit to open or close a workspace, or, with `waits`, to wait the full time for one; false if none
+    /// is free.
+    ///
+    /// Permits are bounded only for workspaces on a remote. If the remote does not respond, workers remain free for
+    /// open workspaces; if one workspace is slow, permits remain free for others.
     fn has_turn<'a>(&'a self, state: &mut State, turn: &mut Option<Turn<'a>>, waits: bool) -> bool {
         if self.door.seats.is_none() || turn.is_some() {
             return true;
@@ -458,7 +461,7 @@ impl Shared {
         is_free
     }
 
-    /// Opens a workspace that has no slot, for one user.
+    /// Opens a workspace without a slot, for one user.
     fn open_here(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
@@ -483,12 +486,12 @@ impl Shared {
         Ok(workspace)
     }
 
-    /// What a store tells its changes.
+    /// Callback for the commits of a store.
     fn news(self: &Arc<Self>, has_news: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
         let (has_news, shared) = (Arc::clone(has_news), Arc::downgrade(self));
         move || {
             let Some(shared) = shared.upgrade() else { return };
-            // Whoever is not the first need not wake the keeper.
+            // Only the first change needs to wake the maintenance thread.
             if !has_news.swap(true, Ordering::AcqRel) {
                 shared.changed.notify_all();
             }
@@ -498,7 +501,7 @@ impl Shared {
         }
     }
 
-    /// Closes a workspace that nobody uses, with its place on a remote.
+    /// Closes an unused workspace and its replica on the remote.
     fn close<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -553,12 +556,11 @@ fn say(name: &str, why: &Closed) {
     }
 }
 
-/// Ends the opening or closing of a slot when it is dropped, after a panic too: the next one who asks then
-/// tries anew.
+/// Ends the opening or closing of a slot on drop, also after a panic, so that the next call can retry.
 struct Moving<'a> {
     shared: &'a Shared,
     name: &'a str,
-    /// What the slot becomes; without it, it goes.
+    /// New content of the slot; `None` removes the slot.
     into: Option<Open>,
 }
 

@@ -1,6 +1,6 @@
-//! One tenant's data, and what goes with it: store, encoders, ledger, signing key, rules.
+//! Data of one tenant: store, encoders, ledger, signing key and rules.
 //!
-//! Owns what calls of one workspace share. Must not know who calls, nor which other workspaces there are.
+//! Owns the state shared by the calls of one workspace. Does not know callers or other workspaces.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -16,77 +16,76 @@ use recalld_recall::graph_shape::Shapes;
 use recalld_recall::{HiddenFrom, Meaning};
 use recalld_telemetry::metrics::Latencies;
 
-/// What a workspace is opened with.
+/// Parts from which a workspace is built.
 pub struct Opened {
-    /// Its name.
+    /// Workspace name.
     pub name: String,
-    /// Its store, bound to its encoder.
+    /// Store, bound to its encoder.
     pub encoders: Encoders,
-    /// What its questions by meaning share.
+    /// State shared by the vector queries of the workspace.
     pub meaning: Meaning,
-    /// Its ledger.
+    /// Audit ledger.
     pub audit: Arc<Audit>,
-    /// Signs the ledger's checkpoints, and its grounding tokens.
+    /// Signs ledger checkpoints and grounding tokens.
     pub signer: Signer,
-    /// Who may see what.
+    /// Policy rules.
     pub rules: Arc<Rules>,
-    /// Where files may be read.
+    /// Folders below which files may be read.
     pub roots: Arc<Roots>,
 }
 
-/// An ingest that runs now.
+/// A running ingest job.
 #[derive(Debug, Clone)]
 pub struct Running {
-    /// Under which it will be recorded.
+    /// Item id of the future job record.
     pub job: ItemId,
-    /// Who asked.
+    /// Principal that started the job.
     pub by: String,
-    /// The tool that it came through.
+    /// Tool of the call.
     pub via: &'static str,
-    /// What was asked for.
+    /// Paths in the request.
     pub paths: Vec<String>,
-    /// When it began.
+    /// Start time.
     pub began: Micros,
-    /// Steps done, of how many.
+    /// Steps done, and steps in total.
     pub done: (u64, u64),
 }
 
-/// One tenant's data.
+/// Data of one tenant.
 pub struct Workspace {
-    /// Its name.
+    /// Workspace name.
     pub name: String,
-    /// Its items.
+    /// Store of the items.
     pub store: Arc<Store>,
-    /// Texts to vectors: the encoders of that store.
+    /// Encoders of the store.
     pub encoders: Encoders,
-    /// What questions by meaning share.
+    /// State shared by the vector queries of the workspace.
     pub meaning: Meaning,
-    /// Its ledger.
+    /// Audit ledger.
     pub audit: Arc<Audit>,
-    /// Signs the ledger's checkpoints, and its grounding tokens.
+    /// Signs ledger checkpoints and grounding tokens.
     pub signer: Signer,
-    /// Who may see what.
+    /// Policy rules.
     pub rules: Arc<Rules>,
-    /// Where files may be read; an operator's ingest can add to it.
+    /// Folders below which files may be read; an operator's ingest can add folders.
     pub roots: RwLock<Arc<Roots>>,
-    /// One ingest at a time.
+    /// Permits one ingest at a time.
     pub ingesting: Turns,
-    /// The job that runs now.
     running: Mutex<Option<Running>>,
-    /// One backup, compaction, erasure or move to another model at a time.
+    /// Permits one store job at a time: backup, compaction, erasure or model migration.
     pub keeping: Turns,
-    /// Held while the list of known backups is changed.
+    /// Lock for changes of the backup registry.
     pub noting: Mutex<()>,
-    /// What policy hides from whom.
+    /// Cache of visibility masks.
     pub hidden: HiddenFrom,
-    /// How long recalls took since it was opened.
+    /// Recall latencies since the workspace was opened.
     pub recalls: Latencies,
-    /// How its graph hangs together.
+    /// Cache of graph statistics.
     pub shapes: Shapes,
 }
 
 impl Workspace {
-    /// A workspace of these.
+    /// Builds a workspace from its parts.
     pub fn new(opened: Opened) -> Self {
         let Opened { name, encoders, meaning, audit, signer, rules, roots } = opened;
         Self {
@@ -108,7 +107,7 @@ impl Workspace {
         }
     }
 
-    /// The same workspace over a store that was opened anew, whose model is the one it had.
+    /// The workspace over a reopened store with the same model.
     pub fn over(&self, encoders: Encoders, meaning: Meaning) -> Self {
         Self::new(Opened {
             name: self.name.clone(),
@@ -121,12 +120,12 @@ impl Workspace {
         })
     }
 
-    /// The job that runs now, locked for a moment.
+    /// The running ingest job, locked; do not block while the guard exists.
     pub fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where files may be read now.
+    /// Folders below which files may be read now.
     pub fn roots(&self) -> Arc<Roots> {
         Arc::clone(&self.roots.read().unwrap_or_else(PoisonError::into_inner))
     }

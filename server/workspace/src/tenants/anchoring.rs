@@ -1,7 +1,7 @@
-//! What is known elsewhere of a workspace's ledger when it is opened, and where its checkpoints are kept.
+//! Checkpoint anchors of ledgers: the externally stored last checkpoint that a ledger is verified against.
 //!
-//! Owns which checkpoint a ledger is held against: nodes that share a control store have each a ledger of their own of
-//! a workspace, and one that lost its disk begins another (CTL-80). Must not know how a checkpoint is stored.
+//! Selects the checkpoint for a ledger. Nodes that share a metastore each have a ledger of their own per workspace, and
+//! a node that lost its disk begins a new ledger (CTL-80). The metastore stores the checkpoints.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,8 +13,9 @@ use recalld_metastore::{Control, ControlError, LastCheckpoint};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// The last checkpoint of a workspace's ledger, and where the next ones are kept: nowhere for as long as there is no
-/// control store, which those make who need it. `ledger` is its folder, or where it will be.
+/// The last checkpoint of a workspace's ledger, and the callback that stores later checkpoints. The callback stores
+/// nothing while no metastore exists; other code creates the metastore on demand. `ledger` is the folder of the ledger,
+/// which may not exist yet.
 pub fn anchoring(
     control: &Arc<Control>,
     name: &str,
@@ -28,7 +29,7 @@ pub fn anchoring(
         if !control.exists() {
             return;
         }
-        // It has an entry by now, the first of which stays.
+        // The ledger has an entry by now, and its first entry never changes.
         let first = known.get().copied().or_else(|| first_of(&ledger).ok()?);
         let first = first.map(|first| *known.get_or_init(|| first));
         let at = control.now();
@@ -40,8 +41,9 @@ pub fn anchoring(
     Ok(Anchoring { last, keep: Box::new(keep) })
 }
 
-/// What is on record of the ledger in that folder. One that cannot be read is held against whatever is on record,
-/// and so is one that has no entry any more: where a ledger of this disk was brought, there was one (LED-19).
+/// The recorded checkpoint of the ledger in `ledger`. If the ledger is unreadable, the newest recorded checkpoint of
+/// the workspace applies. An empty ledger in a folder whose ledger was uploaded is treated alike, because that ledger
+/// had entries (LED-19).
 fn last_of(
     control: &Control,
     name: &str,

@@ -1,7 +1,7 @@
-//! How the workspace of a tenant is opened.
+//! Opens the workspace of a tenant.
 //!
-//! Owns what stores of tenants share: encoders, the threads of a pass, clock and randomness. Must not know
-//! when a workspace is opened, nor for whom.
+//! Owns the parts shared by tenant stores: encoders, scan threads, clock and randomness. Does not decide when and for
+//! whom a workspace is opened.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -31,38 +31,38 @@ use recalld_metastore::Control;
 use recalld_policy::Rules;
 use recalld_recall::{Meaning, Threads};
 
-/// What workspaces are opened with.
+/// Dependencies for opening workspaces.
 pub struct Door {
     /// The data directory.
     pub data: PathBuf,
-    /// How texts become vectors.
+    /// Embedding model and vector distance.
     pub encoding: Encoding,
-    /// The model of a store that has none yet.
+    /// Embedder for stores without a recorded model.
     pub embedder: Arc<Embedder>,
-    /// Share out the rows of a pass.
+    /// Thread pool that splits the rows of a scan.
     pub threads: Threads,
-    /// How stores are opened; of tenants the tail is sealed sooner.
+    /// Store options; tenant stores seal their tail earlier.
     pub options: Options,
-    /// Their places on a remote, where there is one.
+    /// Replicas of the workspaces on the remote; `None` without a remote.
     pub seats: Option<Arc<Seats>>,
-    /// What all nodes derive the keys of workspaces from, where they share a secret.
+    /// Secret from which all nodes derive the keys of workspaces; `None` if the nodes share no secret.
     pub secret: Option<Arc<ClusterSecret>>,
-    /// Who may see what: the same rules for all.
+    /// Policy rules, shared by all workspaces.
     pub rules: Arc<Rules>,
-    /// When entries of their ledgers are on disk.
+    /// When ledger entries are synced to disk.
     pub audit_sync: AuditSync,
-    /// Keeps the last checkpoints of ledgers.
+    /// Metastore, which stores the last checkpoints of ledgers.
     pub control: Arc<Control>,
-    /// The time.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of randomness.
     pub random: Arc<dyn Random>,
-    /// Encoders of other models, for stores that have one.
+    /// Cached encoders of other models.
     pub others: Mutex<Vec<Arc<Embedder>>>,
 }
 
 impl Door {
-    /// Makes the folders of a workspace that has none.
+    /// Creates the folders of a new workspace.
     pub(super) fn make(&self, name: &str) -> io::Result<()> {
         if !is_slug(name) {
             return Err(io::ErrorKind::InvalidFilename.into());
@@ -72,11 +72,10 @@ impl Door {
         DirBuilder::new().mode(0o700).create(folder.join("store"))
     }
 
-    /// Opens a workspace that was made before.
+    /// Opens an existing workspace.
     pub(super) fn open(&self, name: &str) -> Result<Workspace, Closed> {
         let folder = data_dir::tenant_dir(&self.data, name);
-        // One that was made on another node has its folders here once somebody asks for it, whose key the control
-        // store knows.
+        // A workspace created on another node gets its local folders on first use; the metastore has its key.
         if is_slug(name) && self.secret.is_some() && !folder.join("store").is_dir() {
             make_folders(&folder).map_err(failed)?;
         }
@@ -90,12 +89,12 @@ impl Door {
             return self.furnish(name, &folder, Arc::new(store));
         };
         let store = seats.open_store(name, &folder, options, &|| false).map_err(failed)?;
-        // Nobody is to hold, for all nodes, what does not open here.
+        // If the workspace does not open here, release its lease, so that another node can lead it.
         self.furnish(name, &folder, store)
             .inspect_err(|closed| seats.give_back(name, &closed.why()))
     }
 
-    /// A workspace over its store. Where that fails, the store is closed.
+    /// Builds the workspace over its store. On an error, the store is closed.
     fn furnish(&self, name: &str, folder: &Path, store: Arc<Store>) -> Result<Workspace, Closed> {
         let embedder = self.embedder_of(store.snapshot().model())?;
         let encoders = Encoders::bind(store, embedder).map_err(failed)?;
@@ -120,12 +119,12 @@ impl Door {
             audit: Arc::new(audit),
             signer,
             rules: Arc::clone(&self.rules),
-            // Of this machine's files the operator's are no tenant's.
+            // Tenants must not read the operator's files on this machine.
             roots: Arc::new(Roots::open(&[]).map_err(failed)?),
         }))
     }
 
-    /// The encoder of a store's model.
+    /// Embedder of a store's model.
     fn embedder_of(&self, model: Option<Model>) -> Result<Arc<Embedder>, Closed> {
         let is_ours = |embedder: &Embedder| model.is_none_or(|model| embedder.model() == model);
         if is_ours(&self.embedder) {
@@ -161,7 +160,7 @@ impl Door {
     }
 }
 
-/// The folders of a workspace, as far as they are missing, for their owner alone.
+/// Creates the missing folders of a workspace, with access for their owner only.
 pub fn make_folders(folder: &Path) -> io::Result<()> {
     for folder in [folder, &folder.join("store")] {
         match DirBuilder::new().mode(0o700).create(folder) {

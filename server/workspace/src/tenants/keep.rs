@@ -1,8 +1,6 @@
-//! The thread that keeps the stores of tenants: it erases, compacts and indexes in one after another, and
-//! closes those that nobody uses.
+//! Maintenance thread of tenant stores: erases, compacts and indexes one store after another, and closes idle stores.
 //!
-//! Owns when that is done, and how much of the machine it may take: half of one core, as for the store of
-//! `local`.
+//! Throttled to half of one core, as for the store of `local`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -15,14 +13,14 @@ use super::{Shared, Slot, State};
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
-/// Work that is rested for at once, at the least.
+/// Minimum work time before the thread pauses for it.
 const WORK_MIN: Duration = Duration::from_millis(10);
 
-/// Works until all is over.
+/// Runs until shutdown.
 pub(super) fn run(shared: &Arc<Shared>) {
     while let Some(changed) = shared.wait_for_work() {
         for name in changed {
-            // One at a time: what waits for its turn is held open by nobody.
+            // Opens one workspace at a time, so that a workspace waiting for maintenance can be closed.
             let Some(workspace) = shared.if_open(&name) else { continue };
             let kept =
                 catch_unwind(AssertUnwindSafe(|| keep(&workspace.store, &Share::begin(shared))));
@@ -43,7 +41,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// All that is to be done in a store now.
+/// Runs all due maintenance of a store.
 fn keep(store: &Store, pace: &Share<'_>) -> Result<(), WriteError> {
     store.erase_pending(pace)?;
     while let Compacted::Merged { .. } = store.compact(pace)? {}
@@ -52,7 +50,7 @@ fn keep(store: &Store, pace: &Share<'_>) -> Result<(), WriteError> {
 }
 
 impl Shared {
-    /// The workspaces that have changed, none after a pause; `None` when all is over.
+    /// Names of the changed workspaces, empty after a pause without changes; `None` at shutdown.
     fn wait_for_work(&self) -> Option<Vec<String>> {
         let nothing = |state: &mut State| !state.is_over && !state.has_news();
         let waited = self.changed.wait_timeout_while(self.state(), self.bounds.pause, nothing);
@@ -75,14 +73,14 @@ impl Shared {
         Some(wanted.collect())
     }
 
-    /// Has a store looked at again after a pause, unless somebody changes it before.
+    /// Schedules a retry of the maintenance after a pause; a change triggers it earlier.
     pub(super) fn try_later(&self, name: &str) {
         if let Some(Slot::Open(open)) = self.state().slots.get_mut(name) {
             open.again_at = Some(Instant::now() + self.bounds.pause);
         }
     }
 
-    /// Waits; false when all is over.
+    /// Sleeps for `time`; returns false at shutdown.
     fn rest(&self, time: Duration) -> bool {
         let goes_on = |state: &mut State| !state.is_over;
         let waited = self.changed.wait_timeout_while(self.state(), time, goes_on);
@@ -100,10 +98,10 @@ impl State {
     }
 }
 
-/// Works for its share of the time and rests for the remainder, until all is over.
+/// Pace that works for a share of the time, pauses for the rest, and stops at shutdown.
 struct Share<'a> {
     shared: &'a Shared,
-    /// When the work that was not rested for yet began.
+    /// Start of the work that has not been paused for yet.
     began: Mutex<Instant>,
 }
 
