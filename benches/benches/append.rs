@@ -7,13 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
+use engine::{Batch, Durability, Env, ItemDraft, Options, Store};
 
 const TEXT_WORDS: usize = 80;
 const BATCH: usize = 100;
 
 fn store(folder: &Path, durability: Durability) -> Store {
-    let ground = Ground::real(folder).expect("a folder of our own");
+    let ground = Env::on_disk(folder).expect("a folder of our own");
     Store::open(ground, Options { durability, ..Options::default() }).expect("an empty folder")
 }
 

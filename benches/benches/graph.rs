@@ -3,7 +3,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use engine::{
-    Batch, EdgeDraft, EdgeFilter, Ground, ItemDraft, ItemId, NEIGHBOURS_MAX, Options, Store,
+    Batch, EdgeDraft, EdgeFilter, Env, ItemDraft, ItemId, NEIGHBOURS_MAX, Options, Store,
     WalkLimits,
 };
 
@@ -34,7 +34,7 @@ fn joined(numbers: &mut benches::Numbers) -> Vec<(usize, usize, f32)> {
 }
 
 fn filled(folder: &std::path::Path, edges: &[(usize, usize, f32)]) -> (Store, Vec<ItemId>) {
-    let ground = Ground::real(folder).expect("a folder of our own");
+    let ground = Env::on_disk(folder).expect("a folder of our own");
     let store = Store::open(ground, Options::default()).expect("an empty folder");
     let mut made = Vec::with_capacity(ITEMS);
     while made.len() < ITEMS {
@@ -91,7 +91,7 @@ fn bench(criterion: &mut Criterion) {
     // Seeds as real queries find them: any item, not the hubs.
     let seeds: Vec<usize> = (0..SEEDS).map(|n| n * (ITEMS / SEEDS) + 7).collect();
     let (which, limits) = (EdgeFilter::default(), WalkLimits::default());
-    let parts = snapshot.counts().expect("sound").parts;
+    let parts = snapshot.row_counts().expect("sound").segments;
     let mut sizes: Vec<usize> = seeds.iter().map(|&seed| plain_walk(&lists, seed)).collect();
     sizes.sort_unstable();
     println!("{parts} parts; items within two hops, median {}", sizes[SEEDS / 2]);

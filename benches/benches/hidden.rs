@@ -13,7 +13,8 @@ use std::sync::Arc;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use engine::{
-    Batch, Class, Filter, Ground, Hidden, ItemDraft, Model, Options, Place, Sight, Snapshot, Store,
+    AccessClass, Batch, Env, Filter, ItemDraft, Model, Options, RowAddress, Snapshot, Store,
+    Visibility, VisibilityMask,
 };
 use kernels::Kernels;
 
@@ -29,7 +30,7 @@ const LOOKED_UP: usize = 256;
 const COMPARED: usize = 4096;
 
 fn filled(folder: &Path) -> Store {
-    let ground = Ground::real(folder).expect("a folder of our own");
+    let ground = Env::on_disk(folder).expect("a folder of our own");
     let store = Store::open(ground, Options::default()).expect("an empty folder");
     store.bind_model(Model { fingerprint: [1; 32], dimensions: 384 }).expect("the first model");
     let mut numbers = benches::Numbers::new(3);
@@ -62,12 +63,12 @@ fn filter(snapshot: &Snapshot, kinds: &[&str]) -> Filter {
     if kinds.is_empty() {
         return Filter::default();
     }
-    let sight = |class: &Class<'_>| match kinds.contains(&class.kind) {
-        true => Sight::Nothing,
-        false => Sight::Whole,
+    let sight = |class: &AccessClass<'_>| match kinds.contains(&class.kind) {
+        true => Visibility::Denied,
+        false => Visibility::Full,
     };
-    let hidden = Arc::new(snapshot.hide(&Hidden::default(), sight).expect("sound"));
-    let filter = Filter { hidden: Some(hidden), ..Filter::default() };
+    let hidden = Arc::new(snapshot.mask(&VisibilityMask::default(), sight).expect("sound"));
+    let filter = Filter { mask: Some(hidden), ..Filter::default() };
     // A query with an unrelated word computes the text lengths under the mask, so that no case below pays for them.
     snapshot.search_words("nowhere", 1, &filter).expect("sound");
     filter
@@ -77,12 +78,12 @@ fn words(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &
     // Two common words and a rare one.
     let question = [3, 40, 9_000].map(benches::word).join(" ");
     let hits = snapshot.search_words(&question, BEST, &filter(snapshot, kinds)).expect("sound");
-    let mut places: Vec<Place> = hits.iter().map(|hit| hit.place).collect();
+    let mut places: Vec<RowAddress> = hits.iter().map(|hit| hit.address).collect();
     places.sort_unstable();
     let once = |filter: &Filter| {
-        let words = snapshot.words(&question, filter);
+        let words = snapshot.lexical_search(&question, filter);
         black_box(words.search(BEST, filter).expect("sound"));
-        black_box(words.of(&places, filter).expect("sound"));
+        black_box(words.score_items(&places, filter).expect("sound"));
     };
     if kinds.is_empty() {
         let filter = Filter::default();
@@ -93,8 +94,10 @@ fn words(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kinds: &
     let size = BatchSize::PerIteration;
     group.bench_function("words, counted twice, new words", |bencher| {
         let twice = |(one, two): (Filter, Filter)| {
-            black_box(snapshot.words(&question, &one).search(BEST, &one).expect("sound"));
-            black_box(snapshot.words(&question, &two).of(&places, &two).expect("sound"));
+            black_box(snapshot.lexical_search(&question, &one).search(BEST, &one).expect("sound"));
+            black_box(
+                snapshot.lexical_search(&question, &two).score_items(&places, &two).expect("sound"),
+            );
         };
         bencher.iter_batched(|| (new(), new()), twice, size);
     });
@@ -117,9 +120,9 @@ fn kept_back(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kind
     let document = texts.document(&mut numbers);
     let query = texts.part(&mut numbers, &document);
     let seen = filter(snapshot, kinds);
-    let only = Filter { only_hidden: true, ..seen.clone() };
+    let only = Filter { only_masked: true, ..seen.clone() };
     let best = snapshot.search_words(&question, SHOWN, &seen).expect("sound");
-    let best: Vec<Place> = best.iter().map(|hit| hit.place).collect();
+    let best: Vec<RowAddress> = best.iter().map(|hit| hit.address).collect();
     let nearest = snapshot.nearest(&kernels, &query, SHOWN, &seen).expect("sound");
     let nearest = nearest.last().map_or(0.0, |hit| hit.score);
     for (name, shown, nearest) in
@@ -127,26 +130,28 @@ fn kept_back(group: &mut BenchmarkGroup<'_, WallTime>, snapshot: &Snapshot, kind
     {
         group.bench_function(format!("kept back, words, {name}"), |bencher| {
             bencher.iter(|| {
-                let words = snapshot.words(&question, &only);
-                let given = words.of(shown, &Filter::default()).expect("sound").items;
+                let words = snapshot.lexical_search(&question, &only);
+                let given = words.score_items(shown, &Filter::default()).expect("sound").items;
                 let least = given.iter().map(|it| it.score).min_by(f32::total_cmp);
-                words.search_from(SHOWN, least.unwrap_or(0.0), &only).expect("sound")
+                words.search_at_least(SHOWN, least.unwrap_or(0.0), &only).expect("sound")
             });
         });
         group.bench_function(format!("kept back, meaning, {name}"), |bencher| {
             bencher.iter(|| {
-                snapshot.nearest_from(&kernels, &query, SHOWN, nearest, &only).expect("sound")
+                snapshot.nearest_at_least(&kernels, &query, SHOWN, nearest, &only).expect("sound")
             });
         });
     }
-    if let Some(all) = snapshot.veiled_places(&only, usize::MAX).expect("sound") {
+    if let Some(all) = snapshot.masked_items(&only, usize::MAX).expect("sound") {
         let few = &all[..all.len().min(LOOKED_UP)];
         group.bench_function(format!("kept back, words, {} looked up", few.len()), |bencher| {
-            bencher.iter(|| snapshot.words(&question, &only).of(few, &only).expect("sound"));
+            bencher.iter(|| {
+                snapshot.lexical_search(&question, &only).score_items(few, &only).expect("sound")
+            });
         });
         let few = &all[..all.len().min(COMPARED)];
         group.bench_function(format!("kept back, meaning, {} looked up", few.len()), |bencher| {
-            bencher.iter(|| snapshot.cosines_of(&kernels, &query, few, &only).expect("sound"));
+            bencher.iter(|| snapshot.cosines(&kernels, &query, few, &only).expect("sound"));
         });
     }
 }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use engine::{Asked, Batch, Filter, Ground, ItemDraft, Model, Options, Store, Top};
+use engine::{Batch, BatchQuery, Env, Filter, ItemDraft, Model, Options, Store, TopK};
 use half::f16;
 use kernels::{Kernels, Level, Team};
 
@@ -50,7 +50,7 @@ fn texts(numbers: &mut benches::Numbers) -> Corpus {
 }
 
 fn filled(folder: &std::path::Path, vectors: &[Vec<f32>]) -> Store {
-    let ground = Ground::real(folder).expect("a folder of our own");
+    let ground = Env::on_disk(folder).expect("a folder of our own");
     let store = Store::open(ground, Options::default()).expect("an empty folder");
     store.bind_model(Model { fingerprint: [1; 32], dimensions: 384 }).expect("the first model");
     for part in vectors.chunks(BATCH) {
@@ -76,7 +76,7 @@ fn ordered(cosine: f32) -> i32 {
 
 /// Returns the rows nearest to `query`, with every row scored from its f16 values.
 fn scan_of_halves(kernels: Kernels, rows: &[f16], query: &[f32]) -> Vec<(i32, usize)> {
-    let mut top = Top::new(BEST);
+    let mut top = TopK::new(BEST);
     let mut scores = [0.0; BLOCK_ROWS];
     for (first, block) in (0..).step_by(BLOCK_ROWS).zip(rows.chunks(BLOCK_ROWS * WIDTH)) {
         let scores = &mut scores[..block.len() / WIDTH];
@@ -117,9 +117,10 @@ fn compare(group: &mut BenchmarkGroup<'_, WallTime>, corpus: &Corpus) {
             let mut team = Team::of(threads);
             group.bench_function(format!("store, together on {threads}, {name}"), |bencher| {
                 let limit = BEST;
-                let asked = queries.iter().map(|query| Asked { query, limit, filter: &filter });
-                let asked: Vec<Asked<'_>> = asked.collect();
-                bencher.iter(|| snapshot.nearest_together(&kernels, &mut team, &asked).is_ok());
+                let asked =
+                    queries.iter().map(|query| BatchQuery { query, limit, filter: &filter });
+                let asked: Vec<BatchQuery<'_>> = asked.collect();
+                bencher.iter(|| snapshot.nearest_batch(&kernels, &mut team, &asked).is_ok());
             });
         }
         group.bench_function(format!("baseline: scan of halves, {name}"), |bencher| {

@@ -2,10 +2,10 @@
 //! build and merge segments of several sizes; the smallest size is the cost of one write.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use engine::Top;
-use engine::words::{
-    Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns, merge,
+use engine::TopK;
+use engine::fulltext::{
+    Analyzer, Bm25Parameters, Bm25Weight, CollectionStats, FulltextColumns, PostingsBuilder,
+    PostingsReader, Query, Score, SearchScratch, merge,
 };
 
 const ROWS: u32 = 50_000;
@@ -17,7 +17,7 @@ const SIZES: [u32; 4] = [1, 10, 1_000, 50_000];
 /// Most segments of one row in a tail.
 const TAIL_PARTS: usize = 64;
 
-fn build(texts: &[String]) -> (WordColumns, u32) {
+fn build(texts: &[String]) -> (FulltextColumns, u32) {
     let mut builder = PostingsBuilder::new();
     let mut rows = 0;
     for text in texts {
@@ -27,14 +27,14 @@ fn build(texts: &[String]) -> (WordColumns, u32) {
     (builder.finish(rows), rows)
 }
 
-fn join(parts: &[(WordColumns, u32)]) -> WordColumns {
+fn join(parts: &[(FulltextColumns, u32)]) -> FulltextColumns {
     let mut rows = 0;
     let sources: Vec<_> = parts
         .iter()
         .map(|(columns, count)| {
             let from = rows;
             rows += count;
-            let view = PostingsView::open(columns.as_ref(), *count).expect("just written");
+            let view = PostingsReader::open(columns.as_ref(), *count).expect("just written");
             (view, move |row: u32| Some(from + row))
         })
         .collect();
@@ -64,20 +64,20 @@ fn bench(criterion: &mut Criterion) {
     let mut numbers = benches::Numbers::new(1);
     let texts: Vec<String> = (0..ROWS).map(|_| numbers.text(WORDS_PER_ROW)).collect();
     let (columns, _) = build(&texts);
-    let view = PostingsView::open(columns.as_ref(), ROWS).expect("just written");
+    let view = PostingsReader::open(columns.as_ref(), ROWS).expect("just written");
     // Two common words, and two that occur in a few hundred rows.
     let wanted = [3, 40, 2_000, 9_000].map(benches::word);
     let question = wanted.join(" ");
     let mut group = criterion.benchmark_group("words, 50,000 texts of 80 words, best 10");
     group.sample_size(20);
     group.bench_function("bm25", |bencher| {
-        let (mut analyzer, mut scratch) = (Analyzer::new(), Scratch::default());
+        let (mut analyzer, mut scratch) = (Analyzer::new(), SearchScratch::default());
         bencher.iter(|| {
             let query = Query::parse(&mut analyzer, &question);
-            let mut stats = Stats::new(&query);
+            let mut stats = CollectionStats::new(&query);
             let found = stats.add(view, &query).expect("just written");
-            let ranker = Ranker::new(&query, &stats, Parameters::default());
-            let mut top: Top<Score, u32> = Top::new(BEST);
+            let ranker = Bm25Weight::new(&query, &stats, Bm25Parameters::default());
+            let mut top: TopK<Score, u32> = TopK::new(BEST);
             ranker.search(&found, &mut scratch, |_| true, |row| row, &mut top).expect("sound");
             top
         });

@@ -2,7 +2,7 @@
 //!
 //! A store of synthetic items in a temporary folder. Each read whose work grows with the store runs to its end once,
 //! and is then cancelled many times at moments spread over its duration. The exit code is 1 if a read continues for
-//! longer than [`WORST_MAX`].
+//! longer than [`STOP_LATENCY_MAX`].
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{
-    Batch, Direction, Durability, EdgeDraft, EdgeFilter, Filter, Ground, ItemDraft, ItemId, Micros,
-    Model, Moment, NEIGHBOURS_MAX, Options, SearchError, Snapshot, Stop, Store, TombstoneDraft,
+    AsOf, Batch, CancelToken, Direction, Durability, EdgeDraft, EdgeFilter, Env, Filter, ItemDraft,
+    ItemId, Micros, Model, NEIGHBOURS_MAX, Options, SearchError, Snapshot, Store, TombstoneDraft,
     WalkLimits,
 };
 use half::f16;
 use kernels::Kernels;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type BoxResult<T> = Result<T, Box<dyn Error>>;
 
 /// Longest time that a cancelled read may continue, and so delay the release of its worker.
-const WORST_MAX: Duration = Duration::from_secs(1);
+const STOP_LATENCY_MAX: Duration = Duration::from_secs(1);
 const WIDTH: u16 = 384;
 const BATCH: usize = 4_000;
 /// Words of the vocabulary, and of each text.
 const WORDS: u64 = 20_000;
 const TEXT_WORDS: usize = 40;
 /// Hides one item in this many.
-const HIDDEN_AMONG: usize = 20;
+const MASKED_ONE_IN: usize = 20;
 /// Cancellations of each read.
 const TRIALS: u32 = 40;
 
 /// A repeatable generator (Marsaglia's xorshift).
-struct Numbers(u64);
+struct XorShift(u64);
 
-impl Numbers {
+impl XorShift {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -71,7 +71,7 @@ impl Numbers {
     }
 }
 
-fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
+fn edge_between(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
     EdgeDraft {
         id: None,
         from,
@@ -88,7 +88,7 @@ fn link(from: ItemId, to: ItemId, weight: f32) -> EdgeDraft {
 }
 
 /// Fills a store, and returns an item that is linked with every other item.
-fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> {
+fn build_store(store: &Store, rows: usize, numbers: &mut XorShift) -> BoxResult<ItemId> {
     store.bind_model(Model { fingerprint: [1; 32], dimensions: u32::from(WIDTH) })?;
     let mut made = Vec::with_capacity(rows);
     while made.len() < rows {
@@ -98,11 +98,11 @@ fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> 
     let (hub, others) = made.split_first().ok_or("no rows")?;
     for part in others.chunks(BATCH) {
         let mut edges: Vec<_> =
-            part.iter().map(|&id| link(*hub, id, numbers.noise().abs())).collect();
-        edges.extend(part.windows(2).map(|pair| link(pair[0], pair[1], 0.5)));
+            part.iter().map(|&id| edge_between(*hub, id, numbers.noise().abs())).collect();
+        edges.extend(part.windows(2).map(|pair| edge_between(pair[0], pair[1], 0.5)));
         store.write(Batch { edges, ..Batch::default() })?;
     }
-    let hidden: Vec<ItemId> = others.iter().copied().step_by(HIDDEN_AMONG).collect();
+    let hidden: Vec<ItemId> = others.iter().copied().step_by(MASKED_ONE_IN).collect();
     for part in hidden.chunks(BATCH) {
         let stone = |id: &ItemId| TombstoneDraft { target: id.0, ..TombstoneDraft::default() };
         store.write(Batch { tombstones: part.iter().map(stone).collect(), ..Batch::default() })?;
@@ -111,9 +111,9 @@ fn filled(store: &Store, rows: usize, numbers: &mut Numbers) -> Outcome<ItemId> 
     Ok(*hub)
 }
 
-type Read<'a> = Box<dyn Fn(&Snapshot) -> Result<(), SearchError> + Sync + 'a>;
+type ReadFn<'a> = Box<dyn Fn(&Snapshot) -> Result<(), SearchError> + Sync + 'a>;
 
-fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
+fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, ReadFn<'_>)> {
     let kernels = Kernels::detect();
     let none = || Filter { kinds: vec!["nothing".to_owned()], ..Filter::default() };
     let out = || EdgeFilter { direction: Some(Direction::Out), ..EdgeFilter::default() };
@@ -149,24 +149,25 @@ fn reads(hub: ItemId, query: &[f32]) -> Vec<(&'static str, Read<'_>)> {
                 at.neighbourhood(&[hub], 6, &out(), WalkLimits::default()).map(drop)
             }),
         ),
-        ("counts", Box::new(|at| at.counts().map(drop))),
+        ("counts", Box::new(|at| at.row_counts().map(drop))),
         (
             "counts of an earlier time",
             Box::new(|at| {
-                let moment = Moment { as_of: Some(Micros(i64::MAX)), ..Moment::default() };
-                at.at(moment).counts().map(drop)
+                let moment = AsOf { known_at: Some(Micros(i64::MAX)), ..AsOf::default() };
+                at.with_as_of(moment).row_counts().map(drop)
             }),
         ),
-        ("census", Box::new(|at| at.census().map(drop))),
+        ("census", Box::new(|at| at.item_counts().map(drop))),
         ("all records", Box::new(|at| at.records().try_for_each(|record| record.map(drop)))),
     ]
 }
 
 /// Returns how long a read continued after its cancellation, `wait` after its start; `None` if it had finished.
-fn stopped(snapshot: &Snapshot, read: &Read<'_>, wait: Duration) -> Option<Duration> {
+fn measure_stop(snapshot: &Snapshot, read: &ReadFn<'_>, wait: Duration) -> Option<Duration> {
     let unwanted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&unwanted);
-    let snapshot = snapshot.clone().until(Stop::when(move || heard.load(Ordering::Relaxed)));
+    let snapshot =
+        snapshot.clone().with_cancel(CancelToken::from_fn(move || heard.load(Ordering::Relaxed)));
     thread::scope(|scope| {
         let reading = scope.spawn(|| (read(&snapshot), Instant::now()));
         thread::sleep(wait);
@@ -177,15 +178,15 @@ fn stopped(snapshot: &Snapshot, read: &Read<'_>, wait: Duration) -> Option<Durat
     })
 }
 
-fn main() -> Outcome<()> {
+fn main() -> BoxResult<()> {
     let rows = std::env::args().nth(1).ok_or("wanted: ROWS")?.parse()?;
     let folder = tempfile::tempdir()?;
     let options =
         Options { durability: Durability::Interval(Duration::from_secs(1)), ..Options::default() };
-    let store = Store::open(Ground::real(folder.path())?, options)?;
-    let mut numbers = Numbers(0x5eed);
+    let store = Store::open(Env::on_disk(folder.path())?, options)?;
+    let mut numbers = XorShift(0x5eed);
     let began = Instant::now();
-    let hub = filled(&store, rows, &mut numbers)?;
+    let hub = build_store(&store, rows, &mut numbers)?;
     println!("{rows} rows, made in {:.1} s", began.elapsed().as_secs_f32());
     let query = numbers.vector();
     let snapshot = store.snapshot();
@@ -200,7 +201,7 @@ fn main() -> Outcome<()> {
         read(&snapshot)?;
         let whole = began.elapsed();
         let mut then: Vec<Duration> = (0..TRIALS)
-            .filter_map(|trial| stopped(&snapshot, &read, whole * trial / TRIALS))
+            .filter_map(|trial| measure_stop(&snapshot, &read, whole * trial / TRIALS))
             .collect();
         then.sort_unstable();
         let (middle, worst) = (then.get(then.len() / 2), then.last());
@@ -214,7 +215,7 @@ fn main() -> Outcome<()> {
             told(middle),
             told(worst)
         );
-        slow.extend(worst.filter(|worst| **worst > WORST_MAX).map(|_| name));
+        slow.extend(worst.filter(|worst| **worst > STOP_LATENCY_MAX).map(|_| name));
     }
     if slow.is_empty() {
         Ok(())

@@ -5,30 +5,30 @@ use std::io;
 
 /// Corruption: bytes that break a rule of the format. `rule` is an id of `format-spec/`, for example `SEG-06`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct CorruptionError {
     /// Id of the broken rule.
     pub rule: &'static str,
     /// The finding and its position, as text for a person.
     pub detail: String,
 }
 
-impl Damage {
+impl CorruptionError {
     /// Rule id for pages of a lazy file that could not be fetched this time, which is no corruption.
-    pub const AWAY: &'static str = "FAR-01";
+    pub const UNAVAILABLE_RULE: &'static str = "FAR-01";
 
-    /// Returns true if the bytes are only unavailable for now ([`Damage::AWAY`]) and not corrupt.
-    pub fn is_away(&self) -> bool {
-        self.rule == Self::AWAY
+    /// Returns true if the bytes are only unavailable for now ([`CorruptionError::UNAVAILABLE_RULE`]) and not corrupt.
+    pub fn is_unavailable(&self) -> bool {
+        self.rule == Self::UNAVAILABLE_RULE
     }
 
     /// Returns [`Remedy::RetryLater`] for unavailable bytes, [`Remedy::Restore`] for corrupt bytes.
     pub fn remedy(&self) -> Remedy {
-        if self.is_away() { Remedy::RetryLater } else { Remedy::Restore }
+        if self.is_unavailable() { Remedy::RetryLater } else { Remedy::Restore }
     }
 
     /// Formats the error as a sentence about the store.
-    fn told(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_away() {
+    fn fmt_in_store(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_unavailable() {
             true => write!(f, "a part of the store is not here yet: {self}"),
             false => write!(f, "the store is damaged: {self}"),
         }
@@ -40,27 +40,27 @@ impl Damage {
     }
 
     /// Prefixes the detail with the file's name.
-    pub(crate) fn within(mut self, file: &str) -> Self {
+    pub(crate) fn in_file(mut self, file: &str) -> Self {
         self.detail = format!("{file}: {}", self.detail);
         self
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for CorruptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.rule, self.detail)
     }
 }
 
-impl std::error::Error for Damage {}
+impl std::error::Error for CorruptionError {}
 
 /// Error of a search, a traversal or a count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SearchError {
     /// Stored bytes break a rule of the format.
-    Damaged(Damage),
-    /// The [`Stop`](crate::Stop) of the read was triggered.
+    Damaged(CorruptionError),
+    /// The [`CancelToken`](crate::CancelToken) of the read was triggered.
     Interrupted,
 }
 
@@ -74,7 +74,7 @@ impl SearchError {
     }
 
     /// Applies `name` to the corruption, if any, to prefix the name of its file.
-    pub(crate) fn within(self, name: impl FnOnce(Damage) -> Damage) -> Self {
+    pub(crate) fn map_damage(self, name: impl FnOnce(CorruptionError) -> CorruptionError) -> Self {
         match self {
             Self::Damaged(damage) => Self::Damaged(name(damage)),
             Self::Interrupted => Self::Interrupted,
@@ -93,8 +93,8 @@ impl fmt::Display for SearchError {
 
 impl std::error::Error for SearchError {}
 
-impl From<Damage> for SearchError {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for SearchError {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }
@@ -116,9 +116,9 @@ pub enum Remedy {
     /// Reopen the store: its writer has stopped, and reopening recovers it.
     Reopen,
     /// Send the unchanged request to the leader.
-    Elsewhere,
+    AskLeader,
     /// Look up the request's records by id or ref before a retry: the write may have succeeded.
-    LookFirst,
+    CheckOutcome,
 }
 
 /// A failed operation on the store's directory.
@@ -138,7 +138,7 @@ impl DiskError {
     }
 
     /// Duplicates the error for a further caller that it concerns; `io::Error` is not `Clone`.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         let source = match self.source.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),
             None => io::Error::new(self.source.kind(), self.source.to_string()),
@@ -185,11 +185,11 @@ pub enum OpenError {
         version: u16,
     },
     /// Bytes break a rule of the format.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// An operation of the operating system failed.
     Disk(DiskError),
     /// Recovery could not rewrite the files of an earlier process: the failure and its remedy.
-    Renewal(String, Remedy),
+    Recovery(String, Remedy),
 }
 
 impl OpenError {
@@ -201,7 +201,7 @@ impl OpenError {
             Self::TooNew { .. } => Remedy::Upgrade,
             Self::Damaged(damage) => damage.remedy(),
             Self::Disk(error) => error.remedy(),
-            Self::Renewal(_, remedy) => *remedy,
+            Self::Recovery(_, remedy) => *remedy,
         }
     }
 }
@@ -216,9 +216,9 @@ impl fmt::Display for OpenError {
                 "{file} needs a build that reads format version {version}; this one reads up to {}",
                 crate::layout::READ_VERSION
             ),
-            Self::Damaged(damage) => damage.told(f),
+            Self::Damaged(damage) => damage.fmt_in_store(f),
             Self::Disk(error) => error.fmt(f),
-            Self::Renewal(why, _) => write!(f, "what the last process left: {why}"),
+            Self::Recovery(why, _) => write!(f, "what the last process left: {why}"),
         }
     }
 }
@@ -232,14 +232,14 @@ impl From<WriteError> for OpenError {
             WriteError::Damaged(damage) => Self::Damaged(damage),
             WriteError::Disk(error) => Self::Disk(error),
             // Nothing is lost: no caller waits for the outcome of a write made by recovery.
-            WriteError::Unsure(why) => Self::Renewal(why, Remedy::RetryLater),
-            other => Self::Renewal(other.to_string(), other.remedy()),
+            WriteError::Indeterminate(why) => Self::Recovery(why, Remedy::RetryLater),
+            other => Self::Recovery(other.to_string(), other.remedy()),
         }
     }
 }
 
-impl From<Damage> for OpenError {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for OpenError {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }
@@ -251,7 +251,7 @@ impl From<DiskError> for OpenError {
 }
 
 /// Error of a batch that was not acknowledged. The batch is not stored, except possibly after [`WriteError::Disk`],
-/// [`WriteError::Stopped`] and [`WriteError::Unsure`]. After the first two, reopening the store may recover all of the
+/// [`WriteError::Stopped`] and [`WriteError::Indeterminate`]. After the first two, reopening the store may recover all of the
 /// batch, or none of it. Look up its records by id or ref before writing the batch again.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -264,7 +264,7 @@ pub enum WriteError {
         why: String,
     },
     /// Stored bytes that the check had to read are corrupt.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// The disk failed during this write. The writer has stopped: reopen the store.
     Disk(DiskError),
     /// An earlier failure, whose message this is, stopped the writer: reopen the store.
@@ -279,10 +279,10 @@ pub enum WriteError {
     },
     /// Indeterminate write: the batch is logged here, but its replication outcome is unknown. All of the batch may be
     /// visible now or later, or none of it ever. The message says why.
-    Unsure(String),
-    /// This store is a [replica](crate::Store::follow), which rejects writes. The message names the leader, or the
+    Indeterminate(String),
+    /// This store is a [replica](crate::Store::open_replica), which rejects writes. The message names the leader, or the
     /// reason.
-    NotHere(String),
+    NotLeader(String),
 }
 
 impl WriteError {
@@ -300,8 +300,8 @@ impl WriteError {
             Self::Refused { .. } => Remedy::FixRequest,
             Self::Postponed { remedy, .. } => *remedy,
             Self::Damaged(damage) => damage.remedy(),
-            Self::Unsure(_) => Remedy::LookFirst,
-            Self::NotHere(_) => Remedy::Elsewhere,
+            Self::Indeterminate(_) => Remedy::CheckOutcome,
+            Self::NotLeader(_) => Remedy::AskLeader,
             // The writer has stopped, but reopening helps only once a full disk has space again.
             Self::Disk(error) if error.remedy() == Remedy::FreeSpace => Remedy::FreeSpace,
             Self::Disk(_) | Self::Stopped(_) => Remedy::Reopen,
@@ -313,12 +313,12 @@ impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { field, why } => write!(f, "{field}: {why}"),
-            Self::Damaged(damage) => damage.told(f),
+            Self::Damaged(damage) => damage.fmt_in_store(f),
             Self::Disk(error) => write!(f, "{error}; the writer has stopped, reopen the store"),
             Self::Stopped(why) => write!(f, "the writer has stopped ({why}); reopen the store"),
             Self::Postponed { why, .. } => write!(f, "{why}; it can be tried again"),
-            Self::NotHere(why) => f.write_str(why),
-            Self::Unsure(why) => {
+            Self::NotLeader(why) => f.write_str(why),
+            Self::Indeterminate(why) => {
                 write!(
                     f,
                     "{why}; it may stand or not: look for it by id or ref before trying again"
@@ -331,9 +331,9 @@ impl fmt::Display for WriteError {
 impl std::error::Error for WriteError {}
 
 /// If bytes to be read first are unavailable, nothing was written yet.
-impl From<Damage> for WriteError {
-    fn from(damage: Damage) -> Self {
-        match damage.is_away() {
+impl From<CorruptionError> for WriteError {
+    fn from(damage: CorruptionError) -> Self {
+        match damage.is_unavailable() {
             true => Self::Postponed { why: damage.to_string(), remedy: damage.remedy() },
             false => Self::Damaged(damage),
         }

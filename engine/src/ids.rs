@@ -18,15 +18,15 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Error of parsing a text that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAnId;
+pub struct ParseIdError;
 
-impl fmt::Display for NotAnId {
+impl fmt::Display for ParseIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "not an id: a type prefix such as itm_ and {TEXT_CHARS} letters and digits")
     }
 }
 
-impl std::error::Error for NotAnId {}
+impl std::error::Error for ParseIdError {}
 
 macro_rules! ids {
     ($($(#[$about:meta])* $name:ident),* $(,)?) => {$(
@@ -42,9 +42,9 @@ macro_rules! ids {
         }
 
         impl FromStr for $name {
-            type Err = NotAnId;
+            type Err = ParseIdError;
 
-            fn from_str(text: &str) -> Result<Self, NotAnId> {
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
                 number_of(text).map(Self)
             }
         }
@@ -72,15 +72,15 @@ fn text_of(number: u128) -> [u8; TEXT_CHARS] {
     text
 }
 
-fn number_of(text: &str) -> Result<u128, NotAnId> {
+fn number_of(text: &str) -> Result<u128, ParseIdError> {
     if text.len() != TEXT_CHARS {
-        return Err(NotAnId);
+        return Err(ParseIdError);
     }
     let mut number = 0u128;
     for (i, letter) in text.bytes().enumerate() {
-        let digit = ALPHABET.iter().position(|&a| a == letter).ok_or(NotAnId)?;
+        let digit = ALPHABET.iter().position(|&a| a == letter).ok_or(ParseIdError)?;
         if i == 0 && digit > 7 {
-            return Err(NotAnId); // 26 * 5 = 130 bits: the first two must be zero
+            return Err(ParseIdError); // 26 * 5 = 130 bits: the first two must be zero
         }
         number = number << 5 | digit as u128;
     }
@@ -89,12 +89,12 @@ fn number_of(text: &str) -> Result<u128, NotAnId> {
 
 /// Generates strictly increasing ids, even if the clock goes backwards.
 #[derive(Debug, Default)]
-pub(crate) struct IdMaker {
+pub(crate) struct IdGenerator {
     last: u128,
 }
 
-impl IdMaker {
-    pub(crate) fn next(&mut self, now: Micros, random: &dyn Random) -> u128 {
+impl IdGenerator {
+    pub(crate) fn next_id(&mut self, now: Micros, random: &dyn Random) -> u128 {
         let millis = u128::from(now.0.max(0).unsigned_abs() / 1000);
         let mut bytes = [0; 16];
         random.fill(&mut bytes[..10]);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_number_agree_at_the_ends_and_between() {
+    fn ids_roundtrip_through_text_at_the_extremes() {
         for number in [0, 1, 31, 32, u128::MAX, 1 << 127, 0x0123_4567_89ab_cdef] {
             let text = ItemId(number).to_string();
             assert_eq!(text.len(), TEXT_CHARS);
@@ -119,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_refused() {
+    fn malformed_id_texts_are_rejected() {
         for text in ["", "0", "8zzzzzzzzzzzzzzzzzzzzzzzzz", "0000000000000000000000000u", "\u{e9}"]
         {
-            assert_eq!(text.parse::<ItemId>(), Err(NotAnId), "{text}");
+            assert_eq!(text.parse::<ItemId>(), Err(ParseIdError), "{text}");
         }
     }
 
     #[test]
-    fn ids_rise_even_when_the_clock_falls() {
+    fn ids_increase_when_the_clock_goes_back() {
         #[derive(Debug)]
         struct Zeros;
         impl Random for Zeros {
@@ -135,9 +135,9 @@ mod tests {
                 bytes.fill(0);
             }
         }
-        let mut maker = IdMaker::default();
-        let later = maker.next(Micros(5_000_000), &Zeros);
-        let earlier = maker.next(Micros(1_000_000), &Zeros);
+        let mut maker = IdGenerator::default();
+        let later = maker.next_id(Micros(5_000_000), &Zeros);
+        let earlier = maker.next_id(Micros(1_000_000), &Zeros);
         assert!(earlier > later, "{earlier} follows {later}");
     }
 }

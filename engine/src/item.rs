@@ -3,9 +3,9 @@
 use half::f16;
 use sha2::{Digest, Sha256};
 
-use crate::error::{Damage, WriteError};
+use crate::error::{CorruptionError, WriteError};
 use crate::ids::{EdgeId, ItemId, SourceId};
-use crate::layout::{FLAG_ERASE, FLAG_GONE, NO_TIME};
+use crate::layout::{FLAG_ERASE, FLAG_TARGET_ERASED, NO_TIME};
 use crate::limits::*;
 use crate::manifest::Model;
 use crate::os::clock::Micros;
@@ -35,11 +35,11 @@ impl Sensitivity {
     }
 
     /// Parses the name on the wire.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
     }
 }
@@ -168,7 +168,7 @@ pub struct TombstoneDraft {
     pub erase: bool,
     /// True if the target may be missing, as in the import of a store that has erased it. The tombstone then occupies
     /// the id. If the target exists, the flag has no effect.
-    pub gone: bool,
+    pub target_erased: bool,
     /// If the target is erased: the items that it superseded, which link its chain once its row is gone. If the target
     /// still exists, the store fills in the list.
     pub supersedes: Vec<ItemId>,
@@ -194,16 +194,16 @@ pub struct Batch {
 
 impl Batch {
     /// Number of records of all kinds.
-    pub fn records(&self) -> usize {
+    pub fn record_count(&self) -> usize {
         self.sources.len() + self.items.len() + self.edges.len() + self.tombstones.len()
     }
 
     /// Checks lengths and values without access to the store; `dimensions` are those of the store's model.
     pub fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
-        if self.records() == 0 {
+        if self.record_count() == 0 {
             return Err(WriteError::refused("batch", "empty; at least one record is wanted"));
         }
-        at_most("batch", "records", self.records(), BATCH_RECORDS_MAX)?;
+        check_at_most("batch", "records", self.record_count(), BATCH_RECORDS_MAX)?;
         self.sources.iter().try_for_each(SourceDraft::check)?;
         self.items.iter().try_for_each(|item| item.check(dimensions))?;
         self.edges.iter().try_for_each(EdgeDraft::check)?;
@@ -213,14 +213,14 @@ impl Batch {
 
 impl Batch {
     /// Checks a batch read from a log against the limits that its writer had checked (LOG-05).
-    pub(crate) fn recheck(&self, dimensions: Option<u32>) -> Result<(), Damage> {
-        self.check(dimensions).map_err(|error| Damage::new("LOG-05", error.to_string()))
+    pub(crate) fn recheck(&self, dimensions: Option<u32>) -> Result<(), CorruptionError> {
+        self.check(dimensions).map_err(|error| CorruptionError::new("LOG-05", error.to_string()))
     }
 }
 
 /// Error of a write, with the batch that was not written.
 #[derive(Debug)]
-pub struct Unwritten {
+pub struct BatchError {
     /// Reason of the failure.
     pub error: WriteError,
     /// The batch; ids and times may be filled in.
@@ -230,19 +230,19 @@ pub struct Unwritten {
 /// A batch whose lengths and values are valid. Made before the writer lock is acquired: the check parses JSON and scans
 /// every embedding, so its time grows with the batch.
 #[derive(Debug)]
-pub(crate) struct Checked(Batch);
+pub(crate) struct CheckedBatch(Batch);
 
-impl Checked {
+impl CheckedBatch {
     /// Checks a batch for a store whose embeddings have `dimensions` components.
-    pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, Unwritten> {
+    pub(crate) fn new(batch: Batch, dimensions: Option<u32>) -> Result<Self, BatchError> {
         match batch.check(dimensions) {
             Ok(()) => Ok(Self(batch)),
-            Err(error) => Err(Unwritten { error, batch: Box::new(batch) }),
+            Err(error) => Err(BatchError { error, batch: Box::new(batch) }),
         }
     }
 
     /// Fills in missing ids and times.
-    pub(crate) fn complete(self, at: Micros, mut next_id: impl FnMut() -> u128) -> Complete {
+    pub(crate) fn complete(self, at: Micros, mut next_id: impl FnMut() -> u128) -> CompleteBatch {
         let Self(mut batch) = self;
         for source in &mut batch.sources {
             source.id.get_or_insert_with(|| SourceId(next_id()));
@@ -259,15 +259,15 @@ impl Checked {
         for stone in &mut batch.tombstones {
             stone.at.get_or_insert(at);
         }
-        Complete(batch)
+        CompleteBatch(batch)
     }
 }
 
 /// A checked batch in which every id and time is set.
 #[derive(Debug)]
-pub(crate) struct Complete(Batch);
+pub(crate) struct CompleteBatch(Batch);
 
-impl Complete {
+impl CompleteBatch {
     pub(crate) fn batch(&self) -> &Batch {
         &self.0
     }
@@ -283,13 +283,13 @@ impl Complete {
 
 impl SourceDraft {
     fn check(&self) -> Result<(), WriteError> {
-        number("source.id", self.id.map(|id| id.0))?;
-        filled("source.kind", &self.kind)?;
-        moment("recorded_at", self.recorded_at)?;
-        name("recorded_by", &self.recorded_by)?;
-        name("via", &self.via)?;
-        at_most("source.uri", "bytes", self.uri.len(), URI_BYTES_MAX)?;
-        at_most("source.title", "bytes", self.title.len(), TITLE_BYTES_MAX)
+        check_id("source.id", self.id.map(|id| id.0))?;
+        check_filled("source.kind", &self.kind)?;
+        check_time("recorded_at", self.recorded_at)?;
+        check_name("recorded_by", &self.recorded_by)?;
+        check_name("via", &self.via)?;
+        check_at_most("source.uri", "bytes", self.uri.len(), URI_BYTES_MAX)?;
+        check_at_most("source.title", "bytes", self.title.len(), TITLE_BYTES_MAX)
     }
 }
 
@@ -300,29 +300,29 @@ impl ItemDraft {
     }
 
     fn check(&self, dimensions: Option<u32>) -> Result<(), WriteError> {
-        number("id", self.id.map(|id| id.0))?;
-        filled("kind", &self.kind)?;
-        filled("modality", &self.modality)?;
-        name("recorded_by", &self.recorded_by)?;
-        name("via", &self.via)?;
-        at_most("title", "bytes", self.title.len(), TITLE_BYTES_MAX)?;
-        at_most("text", "bytes", self.text.len(), TEXT_BYTES_MAX)?;
-        at_most("attributes", "bytes", self.attributes.len(), ATTRIBUTE_BYTES_MAX)?;
+        check_id("id", self.id.map(|id| id.0))?;
+        check_filled("kind", &self.kind)?;
+        check_filled("modality", &self.modality)?;
+        check_name("recorded_by", &self.recorded_by)?;
+        check_name("via", &self.via)?;
+        check_at_most("title", "bytes", self.title.len(), TITLE_BYTES_MAX)?;
+        check_at_most("text", "bytes", self.text.len(), TEXT_BYTES_MAX)?;
+        check_at_most("attributes", "bytes", self.attributes.len(), ATTRIBUTE_BYTES_MAX)?;
         self.reference.iter().try_for_each(|reference| {
-            at_most("ref", "bytes", reference.len(), REF_BYTES_MAX)?;
+            check_at_most("ref", "bytes", reference.len(), REF_BYTES_MAX)?;
             if reference.is_empty() {
                 return Err(WriteError::refused("ref", "empty; leave it out instead"));
             }
             Ok(())
         })?;
-        at_most("tags", "members", self.tags.len(), LIST_MAX)?;
-        at_most("gates", "members", self.gates.len(), LIST_MAX)?;
-        replaced(&self.supersedes)?;
-        self.tags.iter().try_for_each(|tag| filled("tags", tag))?;
-        self.gates.iter().try_for_each(|gate| filled("gates", gate))?;
+        check_at_most("tags", "members", self.tags.len(), LIST_MAX)?;
+        check_at_most("gates", "members", self.gates.len(), LIST_MAX)?;
+        check_supersedes(&self.supersedes)?;
+        self.tags.iter().try_for_each(|tag| check_filled("tags", tag))?;
+        self.gates.iter().try_for_each(|gate| check_filled("gates", gate))?;
         self.check_attributes()?;
-        moment("recorded_at", self.recorded_at)?;
-        period(self.valid_from, self.valid_to)?;
+        check_time("recorded_at", self.recorded_at)?;
+        check_period(self.valid_from, self.valid_to)?;
         self.check_embedding(dimensions)
     }
 
@@ -357,12 +357,12 @@ impl ItemDraft {
 
 impl EdgeDraft {
     fn check(&self) -> Result<(), WriteError> {
-        number("edge.id", self.id.map(|id| id.0))?;
-        filled("relation", &self.relation)?;
-        moment("recorded_at", self.recorded_at)?;
-        period(self.valid_from, self.valid_to)?;
-        name("recorded_by", &self.recorded_by)?;
-        at_most("note", "bytes", self.note.len(), TITLE_BYTES_MAX)?;
+        check_id("edge.id", self.id.map(|id| id.0))?;
+        check_filled("relation", &self.relation)?;
+        check_time("recorded_at", self.recorded_at)?;
+        check_period(self.valid_from, self.valid_to)?;
+        check_name("recorded_by", &self.recorded_by)?;
+        check_at_most("note", "bytes", self.note.len(), TITLE_BYTES_MAX)?;
         if self.relation == "supersedes" {
             let why = "supersedes is a field of an item, not a relation between items";
             return Err(WriteError::refused("relation", why));
@@ -381,21 +381,21 @@ impl TombstoneDraft {
     /// Flags as stored in the tombstone's column.
     pub(crate) fn flags(&self) -> u8 {
         let erase = if self.erase { FLAG_ERASE } else { 0 };
-        let gone = if self.gone { FLAG_GONE } else { 0 };
+        let gone = if self.target_erased { FLAG_TARGET_ERASED } else { 0 };
         erase | gone
     }
 
     /// Returns true if the target has bytes that must be erased.
-    pub(crate) fn removes(&self) -> bool {
-        self.erase && !self.gone
+    pub(crate) fn erases_target(&self) -> bool {
+        self.erase && !self.target_erased
     }
 
     fn check(&self) -> Result<(), WriteError> {
-        number("target", Some(self.target))?;
-        name("by", &self.by)?;
-        moment("at", self.at)?;
-        at_most("reason", "bytes", self.reason.len(), TITLE_BYTES_MAX)?;
-        replaced(&self.supersedes)?;
+        check_id("target", Some(self.target))?;
+        check_name("by", &self.by)?;
+        check_time("at", self.at)?;
+        check_at_most("reason", "bytes", self.reason.len(), TITLE_BYTES_MAX)?;
+        check_supersedes(&self.supersedes)?;
         if !self.erase && !self.supersedes.is_empty() {
             let why = "given for a target that is not erased, which says itself what it replaces";
             return Err(WriteError::refused("supersedes", why));
@@ -405,8 +405,8 @@ impl TombstoneDraft {
 }
 
 /// Checks a list of superseded items.
-fn replaced(supersedes: &[ItemId]) -> Result<(), WriteError> {
-    at_most("supersedes", "members", supersedes.len(), SUPERSEDES_MAX)?;
+fn check_supersedes(supersedes: &[ItemId]) -> Result<(), WriteError> {
+    check_at_most("supersedes", "members", supersedes.len(), SUPERSEDES_MAX)?;
     let mut sorted = supersedes.to_vec();
     sorted.sort_unstable();
     match sorted.array_windows().find(|[one, next]| one == next) {
@@ -417,7 +417,7 @@ fn replaced(supersedes: &[ItemId]) -> Result<(), WriteError> {
     }
 }
 
-fn at_most(
+fn check_at_most(
     field: &'static str,
     unit: &str,
     found: usize,
@@ -430,7 +430,7 @@ fn at_most(
 }
 
 /// Rejects id 0, which means "none" in the id columns.
-fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
+fn check_id(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
     if id == Some(0) {
         return Err(WriteError::refused(field, "0; leave it out to have one made"));
     }
@@ -438,16 +438,16 @@ fn number(field: &'static str, id: Option<u128>) -> Result<(), WriteError> {
 }
 
 /// Rejects the earliest time, which means "not given" in the time columns.
-fn moment(field: &'static str, at: Option<Micros>) -> Result<(), WriteError> {
+fn check_time(field: &'static str, at: Option<Micros>) -> Result<(), WriteError> {
     if at == Some(Micros(NO_TIME)) {
         return Err(WriteError::refused(field, format!("{NO_TIME}; leave it out instead")));
     }
     Ok(())
 }
 
-fn period(from: Option<Micros>, to: Option<Micros>) -> Result<(), WriteError> {
-    moment("valid_from", from)?;
-    moment("valid_to", to)?;
+fn check_period(from: Option<Micros>, to: Option<Micros>) -> Result<(), WriteError> {
+    check_time("valid_from", from)?;
+    check_time("valid_to", to)?;
     match (from, to) {
         (Some(from), Some(to)) if to < from => {
             Err(WriteError::refused("valid_to", "is before valid_from"))
@@ -456,13 +456,13 @@ fn period(from: Option<Micros>, to: Option<Micros>) -> Result<(), WriteError> {
     }
 }
 
-fn name(field: &'static str, value: &str) -> Result<(), WriteError> {
-    at_most(field, "bytes", value.len(), NAME_BYTES_MAX)
+fn check_name(field: &'static str, value: &str) -> Result<(), WriteError> {
+    check_at_most(field, "bytes", value.len(), NAME_BYTES_MAX)
 }
 
-fn filled(field: &'static str, value: &str) -> Result<(), WriteError> {
+fn check_filled(field: &'static str, value: &str) -> Result<(), WriteError> {
     if value.is_empty() {
         return Err(WriteError::refused(field, "is empty"));
     }
-    name(field, value)
+    check_name(field, value)
 }

@@ -28,7 +28,7 @@ pub(crate) const NO_TIME: i64 = i64::MIN;
 /// Tombstone flag: the bytes of the target are to be erased.
 pub(crate) const FLAG_ERASE: u8 = 1;
 /// Tombstone flag: the target was already erased when the tombstone was written.
-pub(crate) const FLAG_GONE: u8 = 2;
+pub(crate) const FLAG_TARGET_ERASED: u8 = 2;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(COLUMN_ALIGN));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
@@ -36,9 +36,9 @@ const _: () = assert!(PAGE_BYTES.is_multiple_of(COLUMN_ALIGN));
 /// Decimal digits of a number in a file name.
 const NUMBER_DIGITS: usize = 20;
 /// Suffix of a file that is still being written.
-pub(crate) const UNFINISHED: &str = ".new";
+pub(crate) const UNFINISHED_SUFFIX: &str = ".new";
 /// Suffix of a partially present file. Before the suffix come the name of the complete file and a dot.
-pub const PART: &str = ".part";
+pub const PARTIAL_SUFFIX: &str = ".part";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
@@ -61,7 +61,7 @@ impl FileKind {
     }
 }
 
-pub(crate) fn name(kind: FileKind, number: u64) -> String {
+pub(crate) fn file_name(kind: FileKind, number: u64) -> String {
     format!("{}-{number:020}", kind.stem())
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn state_name(segment: u64, generation: u64) -> String {
 }
 
 /// Returns the number of a file of this kind; `None` for any other name.
-pub(crate) fn number(kind: FileKind, name: &str) -> Option<u64> {
+pub(crate) fn file_number(kind: FileKind, name: &str) -> Option<u64> {
     let digits = name.strip_prefix(kind.stem())?.strip_prefix('-')?;
     if is_number(digits) { digits.parse().ok() } else { None }
 }
@@ -86,39 +86,39 @@ fn is_state_name(name: &str) -> bool {
 }
 
 /// Returns the largest number in the name of a store file; `None` for any other name.
-pub(crate) fn largest_number(name: &str) -> Option<u64> {
-    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
+pub(crate) fn largest_file_number(name: &str) -> Option<u64> {
+    let name = name.strip_suffix(UNFINISHED_SUFFIX).unwrap_or(name);
     if !is_state_name(name) {
-        return FileKind::ALL.iter().find_map(|&kind| number(kind, name));
+        return FileKind::ALL.iter().find_map(|&kind| file_number(kind, name));
     }
     name.split('-').filter_map(|digits| digits.parse().ok()).max()
 }
 
 /// Returns true for a store file, complete or still being written.
-pub(crate) fn is_ours(name: &str) -> bool {
-    largest_number(name).is_some()
+pub(crate) fn is_store_file(name: &str) -> bool {
+    largest_file_number(name).is_some()
 }
 
 /// Returns true for a file of rows, row state or an index. If no manifest lists the segment, the file is useless.
-pub(crate) fn is_listed_kind(name: &str) -> bool {
+pub(crate) fn is_segment_data(name: &str) -> bool {
     is_mapped(name) || is_state_name(name)
 }
 
 /// Returns true for a file that is memory-mapped: under its final name, the file is never written again.
 pub(crate) fn is_mapped(name: &str) -> bool {
-    [FileKind::Segment, FileKind::Index].iter().any(|&kind| number(kind, name).is_some())
+    [FileKind::Segment, FileKind::Index].iter().any(|&kind| file_number(kind, name).is_some())
 }
 
 /// Returns true if the file `part` is a partial copy of the file `name`.
-pub(crate) fn is_part_of(part: &str, name: &str) -> bool {
+pub(crate) fn is_partial_of(part: &str, name: &str) -> bool {
     let rest = part.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-    rest.is_some_and(|rest| rest.ends_with(PART))
+    rest.is_some_and(|rest| rest.ends_with(PARTIAL_SUFFIX))
 }
 
 /// Returns true for a store file that is still being written.
 pub(crate) fn is_unfinished(name: &str) -> bool {
-    name.strip_suffix(UNFINISHED).is_some_and(|name| {
-        is_state_name(name) || FileKind::ALL.iter().any(|&kind| number(kind, name).is_some())
+    name.strip_suffix(UNFINISHED_SUFFIX).is_some_and(|name| {
+        is_state_name(name) || FileKind::ALL.iter().any(|&kind| file_number(kind, name).is_some())
     })
 }
 
@@ -142,12 +142,12 @@ pub enum Cells {
 }
 
 /// Cells of `vector_halves` per row: a multiple of 64 bytes.
-pub(crate) fn row_halves(dimensions: u32) -> usize {
+pub(crate) fn halves_per_row(dimensions: u32) -> usize {
     (dimensions as usize).next_multiple_of(32)
 }
 
 /// Cells of `vector_codes` per row: a multiple of 64 bytes.
-pub(crate) fn row_codes(dimensions: u32) -> usize {
+pub(crate) fn codes_per_row(dimensions: u32) -> usize {
     (dimensions as usize).next_multiple_of(64)
 }
 

@@ -1,7 +1,7 @@
 //! Hash-chained, append-only audit ledger of one tenant, with signed checkpoints.
 //!
 //! Owns the bytes of `format-spec/ledger.md`, their files and hashes. The ledger has no access to keys (the caller
-//! supplies a [`Seal`] for signing), to the clock (every call passes its time), to tools or to policies.
+//! supplies a [`CheckpointSigner`] for signing), to the clock (every call passes its time), to tools or to policies.
 //!
 //! Syncing: the ledger owns no thread. [`Ledger::append`] passes the entry to the operating system. The owner waits
 //! until [`Ledger::due`], calls [`Ledger::tick`] and runs the returned [`SyncTicket`], if any, outside the ledger's
@@ -16,20 +16,22 @@ mod frame;
 mod header;
 mod layout;
 mod reader;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod walk;
 mod writer;
 
-pub use checkpoint::{Anchor, CheckSeal, Checkpoint, KeyId, Seal, Signature};
-pub use entry::{Decision, Draft, DraftError, Effect, Entry, Hash, Outcome, ReceiptId, Touched};
-pub use error::{AppendError, Damage, DiskError, LedgerOpenError, ReadError, Remedy};
+pub use checkpoint::{Anchor, Checkpoint, CheckpointSigner, CheckpointVerifier, KeyId, Signature};
+pub use entry::{
+    Decision, DraftError, Effect, Entry, EntryDraft, Hash, Outcome, ReceiptId, TouchedItem,
+};
+pub use error::{AppendError, DiskError, LedgerCorruption, LedgerOpenError, ReadError, Remedy};
 pub use layout::{
     CHECKPOINT_AFTER_MICROS, CHECKPOINT_ENTRIES_MAX, PRINCIPAL_BYTES_MAX, RULE_BYTES_MAX,
     SYNC_AFTER_MICROS, TOOL_BYTES_MAX, TOUCHED_LISTED_MAX, VOLUME_BYTES_MAX,
 };
-pub use reader::{Entries, Reader};
-pub use verify::{CheckpointCount, Report, VerifyWith, verify, verify_telling};
-pub use walk::volume_name;
-pub use writer::{Ledger, OpenWith, Receipt, SyncDone, SyncTicket, TornTail};
+pub use reader::{Entries, LedgerReader};
+pub use scan::volume_name;
+pub use verify::{CheckpointCount, LedgerReport, VerifyOptions, verify, verify_with_progress};
+pub use writer::{Ledger, LedgerOptions, Receipt, SyncOutcome, SyncTicket, TornTail};

@@ -4,74 +4,80 @@
 //! Start with [`Store::open`]; write a [`Batch`]; read through a [`Snapshot`]. `format-spec/` specifies the format.
 #![deny(unsafe_code)]
 
-mod cursor;
+mod byte_reader;
+mod cancel;
 mod error;
-pub mod filling;
+pub mod fulltext;
 mod ids;
-mod index;
 mod item;
-mod keeping;
 mod layout;
+pub mod lazy_file;
 pub mod ledger;
 pub mod limits;
-mod log;
+mod maintenance;
 mod manifest;
 mod merge;
-mod ordered;
 pub mod os;
-mod pace;
-mod part;
-mod reading;
-mod record;
+mod query;
+mod record_codec;
+mod row_state;
 mod segment;
-mod state;
-mod stop;
+mod segment_snapshot;
 mod store;
-mod top;
-pub mod words;
+mod throttle;
+mod top_k;
+mod total_order;
+mod vector_index;
+mod wal;
 
-pub use error::{Damage, DiskError, OpenError, Remedy, SearchError, WriteError};
-pub use ids::{EdgeId, ItemId, NotAnId, Row, Seq, SourceId, StoreId};
-pub use index::INDEX_HEADER;
+pub use cancel::CancelToken;
+pub use error::{CorruptionError, DiskError, OpenError, Remedy, SearchError, WriteError};
+pub use ids::{EdgeId, ItemId, ParseIdError, Row, Seq, SourceId, StoreId};
 pub use item::{
-    Batch, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft, Unwritten,
+    Batch, BatchError, EdgeDraft, ItemDraft, Sensitivity, SourceDraft, Span, TombstoneDraft,
 };
-pub use keeping::backup::{Copied, CopyError, restore};
-pub use keeping::compact::Compacted;
-pub use keeping::indexing::Indexed;
-pub use keeping::reembed::{ReembedError, Reembedded, Reencoder};
-pub use keeping::salvage::{FileReport, LOSSES_MAX, LeftOut, Rows, Salvage, Salvaged, salvage};
-pub use keeping::upkeep::{UPKEEP_CPU_PERCENT, UPKEEP_PAUSE, Upkeep};
-pub use keeping::verify::erased::{ERASURE_LIMITS, Erasure, Occurrence, verify_erased};
-pub use keeping::verify::{FINDINGS_MAX, NOTES_MAX, Verified, Walked, verify};
 pub use layout::{COLUMNS, Cells, ColumnSpec, READ_VERSION, Table, WRITE_VERSION};
-pub use log::Durability;
+pub use maintenance::background::{
+    BACKGROUND_CPU_PERCENT, BACKGROUND_RETRY_PAUSE, BackgroundWorkers,
+};
+pub use maintenance::backup::{CopyError, CopyReport, restore};
+pub use maintenance::compact::CompactionOutcome;
+pub use maintenance::index_build::IndexOutcome;
+pub use maintenance::reembed::{ItemEncoder, ReembedError, ReembedReport};
+pub use maintenance::salvage::{
+    DroppedCounts, FileReport, LOSSES_MAX, RecordCounts, Salvage, SalvageReport, salvage,
+};
+pub use maintenance::verify::erasure_proof::{
+    ERASURE_LIMITS, ErasureProof, Occurrence, verify_erased,
+};
+pub use maintenance::verify::{FINDINGS_MAX, NOTES_MAX, VerifyReport, VerifyTotals, verify};
 pub use manifest::{Model, hex};
 pub use os::clock::Micros;
-pub use pace::{FullSpeed, Pace};
-pub use reading::filter::{Chosen, Filter};
-pub use reading::graph::{
-    Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, HOPS_MAX, NEIGHBOURS_MAX, Neighbour,
-    Neighbourhood, Path, Reached, Step, WalkLimits,
+pub use query::ann_policy::{AnnPolicy, AnnStatus, SearchMode};
+pub use query::as_of::AsOf;
+pub use query::filter::{Filter, ItemSet};
+pub use query::graph::{
+    Direction, EdgeFilter, GRAPH_EDGES_MAX, GRAPH_NODES_MAX, GraphPath, HOPS_MAX, NEIGHBOURS_MAX,
+    Neighbour, Neighbourhood, PathStep, ReachedItem, WalkLimits,
 };
-pub use reading::hidden::{Class, Hidden, Sight};
-pub use reading::moment::Moment;
-pub use reading::places::SOURCES_LOOKED_AT_MAX;
-pub use reading::resume::Mark;
-pub use reading::score::{
-    Asked, AskedTerm, AskedWords, GivenWords, Hit, QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, Quoted,
-    WordScores,
+pub use query::records::{Record, Records, TombstoneTarget};
+pub use query::scan_cursor::ScanCursor;
+pub use query::score::{
+    BatchQuery, Hit, ItemLexicalScore, LexicalScores, LexicalSearch, PhraseMatches,
+    QUOTED_BYTES_MAX, QUOTED_ITEMS_MAX, QueryTermWeight,
 };
-pub use reading::searching::{SearchMode, SearchState, Searching};
-pub use reading::snapshot::{Census, Counts, Edition, Place, Snapshot, Status};
-pub use reading::supersede::{CHAIN_ITEMS_MAX, Chain, Member, Successors};
-pub use reading::walk::{Record, Records, Target};
+pub use query::snapshot::{ItemCounts, RowAddress, RowCounts, Snapshot, SnapshotVersion, Status};
+pub use query::source_paths::SOURCES_LOOKED_AT_MAX;
+pub use query::supersession::{CHAIN_ITEMS_MAX, Chain, ChainMember, Successors};
+pub use query::visibility::{AccessClass, Visibility, VisibilityMask};
 pub use segment::{EdgeView, ItemView, SourceView, TombstoneView};
-pub use stop::Stop;
-pub use store::far;
-pub use store::{Figures, Ground, OPEN_ATTEMPTS_MAX, Options, Reader, Store, Written};
-pub use top::Top;
+pub use store::replication_sink;
+pub use store::{CommitInfo, Env, OPEN_ATTEMPTS_MAX, Options, Store, StoreMetrics, StoreReader};
+pub use throttle::{NoThrottle, Throttle};
+pub use top_k::TopK;
+pub use vector_index::INDEX_HEADER;
+pub use wal::Durability;
 
 limit_table::limits! {
-    pub const LIMITS = [index, limits, reading, words];
+    pub const LIMITS = [vector_index, limits, query, fulltext];
 }

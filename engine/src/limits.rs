@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::words::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX};
+use crate::fulltext::{ROW_TERMS_MAX, SEGMENT_POSTINGS_MAX};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

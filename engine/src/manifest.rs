@@ -4,20 +4,20 @@
 
 mod contents;
 mod json;
-mod listing;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::io;
 
-use crate::error::{Damage, DiskError, OpenError};
+use crate::error::{CorruptionError, DiskError, OpenError};
 use crate::layout::{self, FileKind};
 use crate::limits::MANIFEST_BYTES_MAX;
 use crate::os::disk::{self, Disk};
 pub use contents::{ListedFile, Model};
 pub(crate) use contents::{Manifest, READ_VERSION, SegmentEntry, StateEntry, WRITE_VERSION};
 pub use json::hex;
-pub use listing::Listing;
+pub use view::ManifestView;
 
 impl Manifest {
     /// Reads the newest manifest among `names`; returns the manifest and its length, or `None` if there is no manifest.
@@ -30,32 +30,32 @@ impl Manifest {
 
     /// Number of the newest manifest among `names`.
     pub(crate) fn newest_number(names: &[String]) -> Option<u64> {
-        names.iter().filter_map(|name| layout::number(FileKind::Manifest, name)).max()
+        names.iter().filter_map(|name| layout::file_number(FileKind::Manifest, name)).max()
     }
 
     /// Reads manifest `number`; returns the manifest and its length.
     pub(crate) fn read(disk: &dyn Disk, number: u64) -> Result<(Self, u64), OpenError> {
-        let name = layout::name(FileKind::Manifest, number);
+        let name = layout::file_name(FileKind::Manifest, number);
         let bytes = disk.read(&name, MANIFEST_BYTES_MAX)?;
         let manifest = json::decode(&name, &bytes)?;
         if manifest.number != number {
             let detail = format!("it says that it is number {}", manifest.number);
-            return Err(Damage::new("MAN-02", detail).within(&name).into());
+            return Err(CorruptionError::new("MAN-02", detail).in_file(&name).into());
         }
         Ok((manifest, bytes.len() as u64))
     }
 
     /// Writes this manifest, which is then the current one, and returns the file's bytes. A manifest that could not be
     /// read back is rejected before the write.
-    pub(crate) fn put_in_place(&self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
-        let name = layout::name(FileKind::Manifest, self.number);
+    pub(crate) fn install(&self, disk: &dyn Disk) -> Result<Vec<u8>, DiskError> {
+        let name = layout::file_name(FileKind::Manifest, self.number);
         let refuse = |why: String| DiskError::new("write", &name, io::Error::other(why));
-        if !self.may_write() {
+        if !self.can_write() {
             return Err(refuse(format!("the store needs version {}", self.write_version)));
         }
         self.check().map_err(|damage| refuse(damage.to_string()))?;
         let bytes = self.encode();
-        disk::put_in_place(disk, &name, &bytes)?;
+        disk::write_atomically(disk, &name, &bytes)?;
         Ok(bytes)
     }
 }

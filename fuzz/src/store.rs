@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use encoder::Kernels;
 use engine::{
-    Batch, EdgeDraft, EdgeFilter, Filter, FullSpeed, ItemDraft, ItemId, Model, NEIGHBOURS_MAX,
+    Batch, EdgeDraft, EdgeFilter, Filter, ItemDraft, ItemId, Model, NEIGHBOURS_MAX, NoThrottle,
     OpenError, Options, SearchError, SourceDraft, SourceId, Span, Store, TombstoneDraft,
     WalkLimits,
 };
@@ -90,11 +90,11 @@ pub fn rewrite_all(store: &Store) {
     let draft = ItemDraft { kind: "note".to_owned(), text: "one more storm".to_owned(), ..draft };
     let _refused = store.write(Batch { items: vec![draft], ..Batch::default() });
     let _stopped = store.seal();
-    let _stopped = store.compact(&FullSpeed);
+    let _stopped = store.compact(&NoThrottle);
     let snapshot = store.snapshot();
-    let first = snapshot.places().ok().and_then(|mut places| places.next());
+    let first = snapshot.item_addresses().ok().and_then(|mut places| places.next());
     if let Some(id) = first.and_then(|place| snapshot.id(place).ok()) {
-        let _stopped = store.erase(&[id.0], "ada", "wrong", &FullSpeed);
+        let _stopped = store.erase(&[id.0], "ada", "wrong", &NoThrottle);
     }
     let _stopped = store.backup(&MemoryDisk::default());
 }
@@ -124,9 +124,9 @@ fn item(at: usize, id: ItemId, source: SourceId, ids: &[ItemId]) -> ItemDraft {
 /// Reads everything through the public API. Damage is a valid result; a panic is not.
 pub fn read_all(store: &Store) {
     let snapshot = store.snapshot();
-    let _ = snapshot.census();
-    let _ = snapshot.counts();
-    let Ok(places) = snapshot.places() else { return };
+    let _ = snapshot.item_counts();
+    let _ = snapshot.row_counts();
+    let Ok(places) = snapshot.item_addresses() else { return };
     // The iterator ends after damage.
     for record in snapshot.records().take(1024) {
         if record.is_err() {
@@ -150,9 +150,9 @@ pub fn read_all(store: &Store) {
                 snapshot.find_ref(reference)?;
             }
             if let Some(id) = item.source {
-                snapshot.items_of_source(id)?;
+                snapshot.items_by_source(id)?;
                 if let Some(source) = snapshot.source(id)? {
-                    snapshot.sources_of_uri(source.uri)?;
+                    snapshot.sources_by_uri(source.uri)?;
                 }
             }
             Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::Sensitivity;
-use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::ledger::{Decision, Effect, Outcome, TouchedItem};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use recalld_audit::{Audit, Trace};
 use recalld_auth::Signer;
@@ -139,7 +139,7 @@ fn trace() -> Trace {
         arguments: [3; 32],
         decision: Decision::Allow,
         rule: "default/read".to_owned(),
-        touched: vec![Touched { effect: Effect::Read, item: [7; 16] }; 10],
+        touched: vec![TouchedItem { effect: Effect::Read, item: [7; 16] }; 10],
         outcome: Outcome::Done,
     }
 }

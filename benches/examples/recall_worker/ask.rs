@@ -19,7 +19,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use engine::{Damage, Filter, Hit, SearchError, Snapshot};
+use engine::{CorruptionError, Filter, Hit, SearchError, Snapshot};
 use recalld_cli::app::Started;
 use recalld_common::names;
 use recalld_embedding::embed::Embedder;
@@ -68,14 +68,14 @@ impl<'a> Asked<'a> {
     }
 
     fn ready(&self) -> Result<Value, Failure> {
-        let counts = self.snapshot.counts()?;
+        let counts = self.snapshot.row_counts()?;
         let request = recalld_embedding::encoding::model_request(None);
         let model =
             recalld_embedding::model::ensure(&request, &mut recalld_embedding::model::Silent)?;
         let embedder = self.embedder();
         Ok(json!({
             "items": counts.items, "vectors": counts.vectors, "edges": counts.edges,
-            "parts": counts.parts, "dimensions": embedder.model().dimensions,
+            "parts": counts.segments, "dimensions": embedder.model().dimensions,
             "kernel": embedder.kernel(), "precision": embedder.precision(), "model": model.dir,
         }))
     }
@@ -147,8 +147,8 @@ fn timed<Q>(
         let start = Instant::now();
         let hits = black_box(ask(black_box(question))?);
         milliseconds.push(start.elapsed().as_secs_f64() * 1e3);
-        let named = hits.iter().map(|hit| Ok(names::of_item(&snapshot.item(hit.place)?)));
-        ids.push(named.collect::<Result<Vec<String>, Damage>>()?);
+        let named = hits.iter().map(|hit| Ok(names::of_item(&snapshot.item(hit.address)?)));
+        ids.push(named.collect::<Result<Vec<String>, CorruptionError>>()?);
     }
     Ok(json!({ "milliseconds": milliseconds, "ids": ids }))
 }

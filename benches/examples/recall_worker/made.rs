@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use benches::Numbers;
-use engine::{Batch, Compacted, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros};
+use engine::{Batch, CompactionOutcome, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, NoThrottle};
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoding::model_request;
 use recalld_embedding::model;
@@ -41,7 +41,7 @@ pub(crate) fn make(data: &Path, rows: u32, edges: u32) -> Result<(), Failure> {
     let started = crate::open(data)?;
     let workspace = started.parts.local.get();
     let store = &workspace.store;
-    if store.snapshot().counts()?.items > 0 {
+    if store.snapshot().row_counts()?.items > 0 {
         return Err(format!("{} has items already", data.display()).into());
     }
     let embedder = workspace.encoders.view().embedder;
@@ -59,7 +59,7 @@ pub(crate) fn make(data: &Path, rows: u32, edges: u32) -> Result<(), Failure> {
         store.write(Batch { edges, ..Batch::default() })?;
     }
     store.seal()?;
-    while let Compacted::Merged { .. } = store.compact_fully(&FullSpeed)? {}
+    while let CompactionOutcome::Merged { .. } = store.compact_fully(&NoThrottle)? {}
     Ok(())
 }
 

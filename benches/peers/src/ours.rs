@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use engine::words::{
-    Analyzer, Parameters, PostingsBuilder, PostingsView, Query, Ranker, Score, Scratch, Stats,
-    WordColumns,
+use engine::fulltext::{
+    Analyzer, Bm25Parameters, Bm25Weight, CollectionStats, FulltextColumns, PostingsBuilder,
+    PostingsReader, Query, Score, SearchScratch,
 };
 use engine::{
-    Batch, Compacted, EdgeDraft, EdgeFilter, Filter, FullSpeed, Ground, ItemDraft, ItemId, Micros,
-    Model, Options, Snapshot, Store, Top, WalkLimits,
+    Batch, CompactionOutcome, EdgeDraft, EdgeFilter, Env, Filter, ItemDraft, ItemId, Micros, Model,
+    NoThrottle, Options, Snapshot, Store, TopK, WalkLimits,
 };
 use kernels::Kernels;
 
@@ -25,7 +25,7 @@ pub struct Ours {
 impl Ours {
     /// Opens the store in `folder`, and creates it if it is missing. Writes are synced.
     pub fn open(folder: &Path) -> Outcome<Self> {
-        let store = Store::open(Ground::real(folder)?, Options::default())?;
+        let store = Store::open(Env::on_disk(folder)?, Options::default())?;
         if store.snapshot().model().is_none() {
             let dimensions = u32::try_from(DIMENSIONS)?;
             store.bind_model(Model { fingerprint: [7; 32], dimensions })?;
@@ -67,7 +67,7 @@ impl Appender for Ours {
     /// Seals, then merges as `recalld compact` does.
     fn finish(&self) -> Outcome<()> {
         self.store.seal()?;
-        while let Compacted::Merged { .. } = self.store.compact_fully(&FullSpeed)? {}
+        while let CompactionOutcome::Merged { .. } = self.store.compact_fully(&NoThrottle)? {}
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ pub struct OursReader {
 impl OursReader {
     /// Sealed segments and parts of the tail.
     pub fn parts(&self) -> Outcome<u64> {
-        Ok(self.snapshot.counts()?.parts)
+        Ok(self.snapshot.row_counts()?.segments)
     }
 
     /// Returns the `limit` items nearest to a vector.
@@ -114,7 +114,7 @@ impl Reader for OursReader {
 
     fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
         let hits = self.snapshot.search_words(question, limit, &Filter::default())?;
-        hits.iter().map(|hit| Ok(self.snapshot.id(hit.place)?.0)).collect()
+        hits.iter().map(|hit| Ok(self.snapshot.id(hit.address)?.0)).collect()
     }
 
     fn two_hops(&self, number: u64) -> Outcome<usize> {
@@ -136,9 +136,9 @@ impl Reader for OursReader {
 /// The words of items in one segment on the heap: the cost of the full-text index alone, without the store and its
 /// other segments.
 pub struct OneSegment {
-    columns: WordColumns,
+    columns: FulltextColumns,
     rows: u32,
-    working: RefCell<(Analyzer, Scratch)>,
+    working: RefCell<(Analyzer, SearchScratch)>,
 }
 
 impl OneSegment {
@@ -169,13 +169,13 @@ impl Reader for OneSegment {
     }
 
     fn best(&self, question: &str, limit: usize) -> Outcome<Vec<u128>> {
-        let view = PostingsView::open(self.columns.as_ref(), self.rows)?;
+        let view = PostingsReader::open(self.columns.as_ref(), self.rows)?;
         let (analyzer, scratch) = &mut *self.working.borrow_mut();
         let query = Query::parse(analyzer, question);
-        let mut stats = Stats::new(&query);
+        let mut stats = CollectionStats::new(&query);
         let found = stats.add(view, &query)?;
-        let ranker = Ranker::new(&query, &stats, Parameters::default());
-        let mut top: Top<Score, u32> = Top::new(limit);
+        let ranker = Bm25Weight::new(&query, &stats, Bm25Parameters::default());
+        let mut top: TopK<Score, u32> = TopK::new(limit);
         ranker.search(&found, scratch, |_| true, |row| row, &mut top)?;
         Ok(top.into_sorted().into_iter().map(|(_, row)| id_of(u64::from(row))).collect())
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_listed_as_they_are_declared() {
+    fn limits_are_listed_in_declaration_order() {
         let own =
             [("ROOM", 1 << 40), ("WIDTH", 4096), ("SHIFT", 20), ("TTL_MAX", 1800), ("SHORT", 2)];
         let below = [("PAUSE", 1250), ("DAY", 86_400_000)];
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_what_they_are_without_the_macro() {
+    fn limits_macro_leaves_constants_unchanged() {
         assert_eq!((ROOM, TTL_MAX, last::BYTES_MAX), (1u64 << 40, 1800i64, 255u8));
         assert_eq!((WIDTH, SHORT), (2..=4096, Duration::from_micros(2_000)));
         assert!(catch_unwind(|| crate::millis(Duration::from_micros(2_900))).is_err());

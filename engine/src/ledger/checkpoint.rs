@@ -14,7 +14,7 @@ pub type Signature = [u8; 64];
 const DOMAIN: &[u8] = b"ledger checkpoint v1\0";
 
 /// Signs checkpoints with the service's key.
-pub trait Seal: Send {
+pub trait CheckpointSigner: Send {
     /// Id of the signing key.
     fn key_id(&self) -> KeyId;
     /// Returns the Ed25519 signature of `message` (RFC 8032, section 5.1).
@@ -22,9 +22,9 @@ pub trait Seal: Send {
 }
 
 /// Verifies checkpoints with public keys.
-pub trait CheckSeal {
+pub trait CheckpointVerifier {
     /// Returns true if `signature` is the signature of `key` over `message`, and the caller trusts `key`.
-    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool;
+    fn is_valid(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool;
 }
 
 /// Checkpoint stored outside the ledger, which exposes a truncated ledger (LED-19).
@@ -53,7 +53,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub(super) fn sign(
-        seal: &dyn Seal,
+        seal: &dyn CheckpointSigner,
         tenant: &Hash,
         seq: u64,
         head: Hash,
@@ -86,8 +86,8 @@ impl Checkpoint {
 
     /// Returns true if a trusted key signed this checkpoint for the ledger of `tenant`, the SHA-256 of the tenant's
     /// name (LED-16).
-    pub fn is_sealed(&self, tenant: &Hash, seals: &dyn CheckSeal) -> bool {
-        seals.check(
+    pub fn is_signed(&self, tenant: &Hash, seals: &dyn CheckpointVerifier) -> bool {
+        seals.is_valid(
             self.key,
             &message(tenant, self.seq, &self.head, self.at_micros),
             &self.signature,

@@ -89,7 +89,7 @@ coded! {
 
 /// Item touched by a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Touched {
+pub struct TouchedItem {
     /// Effect on the item.
     pub effect: Effect,
     /// Item id.
@@ -98,7 +98,7 @@ pub struct Touched {
 
 /// Entry to be appended. Lengths are bounded by the `*_BYTES_MAX` constants of this module.
 #[derive(Debug, Clone, Copy)]
-pub struct Draft<'a> {
+pub struct EntryDraft<'a> {
     /// Time of the decision, in microseconds.
     pub at_micros: u64,
     /// Receipt id, chosen at random by the caller.
@@ -115,7 +115,7 @@ pub struct Draft<'a> {
     pub arguments: Hash,
     /// Touched items, most important first. The first [`TOUCHED_LISTED_MAX`] are listed and the others only counted and
     /// hashed, so changes of sensitivity come first.
-    pub touched: &'a [Touched],
+    pub touched: &'a [TouchedItem],
     /// Outcome of the call.
     pub outcome: Outcome,
 }
@@ -144,7 +144,7 @@ pub struct Entry {
     /// SHA-256 of the call's arguments.
     pub arguments: Hash,
     /// Listed items, at most [`TOUCHED_LISTED_MAX`].
-    pub touched: Vec<Touched>,
+    pub touched: Vec<TouchedItem>,
     /// Number of touched items, listed or not.
     pub touched_total: u32,
     /// Hash of the items that are not listed; zero if all are listed.
@@ -186,16 +186,16 @@ impl fmt::Display for DraftError {
 impl std::error::Error for DraftError {}
 
 /// Hashes the whole body of an entry. The next entry carries the hash as `previous` (LED-13).
-pub(super) fn hash_of(body: &[u8]) -> Hash {
+pub(super) fn entry_hash(body: &[u8]) -> Hash {
     Sha256::digest(body).into()
 }
 
-impl Draft<'_> {
+impl EntryDraft<'_> {
     /// Returns the body of this draft as entry `seq` after the entry with hash `previous`.
     pub(super) fn encode(&self, seq: u64, previous: &Hash) -> Result<Vec<u8>, DraftError> {
-        let tool = text("tool", self.tool, TOOL_BYTES_MAX)?;
-        let principal = text("principal", self.principal, PRINCIPAL_BYTES_MAX)?;
-        let rule = text("rule", self.rule, RULE_BYTES_MAX)?;
+        let tool = encode_text("tool", self.tool, TOOL_BYTES_MAX)?;
+        let principal = encode_text("principal", self.principal, PRINCIPAL_BYTES_MAX)?;
+        let rule = encode_text("rule", self.rule, RULE_BYTES_MAX)?;
         let total = u32::try_from(self.touched.len()).map_err(|_| DraftError::TooManyTouched)?;
         let (listed, rest) = self.touched.split_at(self.touched.len().min(TOUCHED_LISTED_MAX));
 
@@ -205,17 +205,17 @@ impl Draft<'_> {
         put(ENTRY_KIND, &[KIND_ENTRY]);
         put(ENTRY_DECISION, &[self.decision.code()]);
         put(ENTRY_OUTCOME, &[self.outcome.code()]);
-        put(ENTRY_TOUCHED_COUNT, &[short(listed.len())]);
+        put(ENTRY_TOUCHED_COUNT, &[length_u8(listed.len())]);
         put(ENTRY_TOUCHED_TOTAL, &total.to_le_bytes());
         put(ENTRY_SEQ, &seq.to_le_bytes());
         put(ENTRY_AT_MICROS, &self.at_micros.to_le_bytes());
         put(ENTRY_PREVIOUS, previous);
         put(ENTRY_RECEIPT, &self.receipt);
         put(ENTRY_ARGUMENTS, &self.arguments);
-        put(ENTRY_TOUCHED_REST, &fold(rest));
-        put(ENTRY_TOOL_LENGTH, &[short(tool.len())]);
-        put(ENTRY_PRINCIPAL_LENGTH, &[short(principal.len())]);
-        put(ENTRY_RULE_LENGTH, &[short(rule.len())]);
+        put(ENTRY_TOUCHED_REST, &hash_unlisted(rest));
+        put(ENTRY_TOOL_LENGTH, &[length_u8(tool.len())]);
+        put(ENTRY_PRINCIPAL_LENGTH, &[length_u8(principal.len())]);
+        put(ENTRY_RULE_LENGTH, &[length_u8(rule.len())]);
         for text in [tool, principal, rule] {
             body.extend_from_slice(text);
         }
@@ -252,8 +252,8 @@ impl Entry {
         let principal = text(ENTRY_PRINCIPAL_LENGTH, PRINCIPAL_BYTES_MAX)?;
         let rule = text(ENTRY_RULE_LENGTH, RULE_BYTES_MAX)?;
 
-        let touched_total = u32::from_le_bytes(at(fixed, ENTRY_TOUCHED_TOTAL));
-        let touched_rest: Hash = at(fixed, ENTRY_TOUCHED_REST);
+        let touched_total = u32::from_le_bytes(fixed_field(fixed, ENTRY_TOUCHED_TOTAL));
+        let touched_rest: Hash = fixed_field(fixed, ENTRY_TOUCHED_REST);
         let count = usize::from(byte(ENTRY_TOUCHED_COUNT));
         let listed_max = u32::try_from(TOUCHED_LISTED_MAX).unwrap_or(u32::MAX);
         if u32::try_from(count) != Ok(touched_total.min(listed_max))
@@ -265,19 +265,19 @@ impl Entry {
             return Err("the hash of the items left out does not fit their number");
         }
         Ok(Self {
-            seq: u64::from_le_bytes(at(fixed, ENTRY_SEQ)),
-            at_micros: u64::from_le_bytes(at(fixed, ENTRY_AT_MICROS)),
-            previous: at(fixed, ENTRY_PREVIOUS),
-            hash: hash_of(body),
-            receipt: at(fixed, ENTRY_RECEIPT),
+            seq: u64::from_le_bytes(fixed_field(fixed, ENTRY_SEQ)),
+            at_micros: u64::from_le_bytes(fixed_field(fixed, ENTRY_AT_MICROS)),
+            previous: fixed_field(fixed, ENTRY_PREVIOUS),
+            hash: entry_hash(body),
+            receipt: fixed_field(fixed, ENTRY_RECEIPT),
             tool,
             principal,
             decision: Decision::of(byte(ENTRY_DECISION)).ok_or("unknown decision")?,
             rule,
-            arguments: at(fixed, ENTRY_ARGUMENTS),
+            arguments: fixed_field(fixed, ENTRY_ARGUMENTS),
             touched: left
                 .chunks_exact(TOUCHED_BYTES)
-                .map(Touched::decode)
+                .map(TouchedItem::decode)
                 .collect::<Option<_>>()
                 .ok_or("unknown effect")?,
             touched_total,
@@ -287,7 +287,7 @@ impl Entry {
     }
 }
 
-impl Touched {
+impl TouchedItem {
     fn bytes(self) -> [u8; TOUCHED_BYTES] {
         let mut bytes = [0; TOUCHED_BYTES];
         bytes[0] = self.effect.code();
@@ -301,7 +301,7 @@ impl Touched {
 }
 
 /// Hashes the items that are not listed; zero if there are none.
-fn fold(rest: &[Touched]) -> Hash {
+fn hash_unlisted(rest: &[TouchedItem]) -> Hash {
     if rest.is_empty() {
         return [0; 32];
     }
@@ -312,7 +312,11 @@ fn fold(rest: &[Touched]) -> Hash {
     hash.finalize().into()
 }
 
-fn text<'a>(field: &'static str, text: &'a str, bytes_max: usize) -> Result<&'a [u8], DraftError> {
+fn encode_text<'a>(
+    field: &'static str,
+    text: &'a str,
+    bytes_max: usize,
+) -> Result<&'a [u8], DraftError> {
     if text_is_allowed(text, bytes_max) {
         Ok(text.as_bytes())
     } else {
@@ -325,10 +329,10 @@ fn text_is_allowed(text: &str, bytes_max: usize) -> bool {
 }
 
 /// Narrows a length that the bounds of this module keep below 256.
-fn short(length: usize) -> u8 {
+fn length_u8(length: usize) -> u8 {
     u8::try_from(length).expect("bounded by a *_MAX that layout.rs asserts to fit one byte")
 }
 
-fn at<const N: usize>(fixed: &[u8], offset: usize) -> [u8; N] {
+fn fixed_field<const N: usize>(fixed: &[u8], offset: usize) -> [u8; N] {
     bytes_at(fixed, offset).expect("the offset lies in the fixed part, whose length was checked")
 }

@@ -7,13 +7,13 @@ use super::entry::DraftError;
 pub use crate::error::{DiskError, Remedy};
 
 /// Wraps a failed system call on the file or directory at `path`.
-pub(super) fn disk(action: &'static str, path: &Path, source: io::Error) -> DiskError {
+pub(super) fn disk_error(action: &'static str, path: &Path, source: io::Error) -> DiskError {
     DiskError::new(action, path.display().to_string(), source)
 }
 
 /// Violation of a rule of format-spec/ledger.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct LedgerCorruption {
     /// Id of the broken rule, e.g. `LED-09`.
     pub rule: &'static str,
     /// Sequence number of the entry expected at the damaged position.
@@ -23,12 +23,12 @@ pub struct Damage {
     /// Path of the volume.
     pub volume: PathBuf,
     /// Found and expected content.
-    pub what: String,
+    pub detail: String,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for LedgerCorruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, seq, at, volume, what } = self;
+        let Self { rule, seq, at, volume, detail: what } = self;
         write!(f, "{rule}: {} at byte {at} (entry {seq}): {what}", volume.display())
     }
 }
@@ -38,7 +38,7 @@ impl fmt::Display for Damage {
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes break a rule of the format.
-    Damaged(Damage),
+    Damaged(LedgerCorruption),
     /// The volume requires a newer build: the version that the volume names.
     TooNew(u32),
     /// A system call failed.

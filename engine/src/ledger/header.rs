@@ -3,25 +3,25 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::entry::Hash;
-use super::error::{Damage, ReadError};
+use super::error::{LedgerCorruption, ReadError};
 use super::layout::*;
 
 const ORIGIN: &[u8] = b"ledger origin v1\0";
 
 /// Hash from which the chain of `tenant` starts: the `previous` of its first entry.
-pub(super) fn origin(tenant: &Hash) -> Hash {
+pub(super) fn chain_origin(tenant: &Hash) -> Hash {
     Sha256::new().chain_update(ORIGIN).chain_update(tenant).finalize().into()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct VolumeHeader {
     pub(super) first_seq: u64,
     pub(super) previous: Hash,
     pub(super) tenant: Hash,
     pub(super) write_version: u32,
 }
 
-impl Header {
+impl VolumeHeader {
     pub(super) fn new(first_seq: u64, previous: Hash, tenant: Hash) -> Self {
         Self { first_seq, previous, tenant, write_version: WRITE_VERSION }
     }
@@ -35,12 +35,12 @@ impl Header {
     ) -> Result<Self, ReadError> {
         let broken = |rule, at: usize, what: String| {
             let at = u64::try_from(at).unwrap_or(u64::MAX);
-            Err(ReadError::Damaged(Damage {
+            Err(ReadError::Damaged(LedgerCorruption {
                 rule,
                 seq: named_seq,
                 at,
                 volume: path.to_owned(),
-                what,
+                detail: what,
             }))
         };
         if bytes[HEADER_MAGIC..HEADER_READ_VERSION] != MAGIC {

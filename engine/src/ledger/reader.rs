@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use super::entry::{Entry, Hash, ReceiptId};
 use super::error::ReadError;
 use super::layout::HEADER_BYTES;
-use super::walk::{Step, Volume, Walk, volumes};
+use super::scan::{LedgerScan, ScanStep, Volume, volumes};
 
 /// Ledger up to the end that was current at the reader's creation. A reader keeps no file open and acquires no lock.
 #[derive(Debug, Clone)]
-pub struct Reader {
+pub struct LedgerReader {
     volumes: Vec<Volume>,
 }
 
-impl Reader {
+impl LedgerReader {
     /// Opens a reader of everything in `folder` at present. An append in progress looks like a torn tail: if the writer
     /// is in the same process, use [`super::Ledger::reader`].
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
@@ -21,7 +21,7 @@ impl Reader {
     }
 
     /// Opens a reader of everything in `folder` up to byte `bytes` of the volume at `last`.
-    pub(super) fn up_to(folder: &Path, last: &PathBuf, bytes: u64) -> Result<Self, ReadError> {
+    pub(super) fn open_up_to(folder: &Path, last: &PathBuf, bytes: u64) -> Result<Self, ReadError> {
         let mut volumes = volumes(folder)?;
         volumes.retain(|volume| volume.path <= *last);
         if let Some(volume) = volumes.last_mut() {
@@ -48,7 +48,7 @@ impl Reader {
 
     /// Returns true if the ledger has at most the header of its first volume.
     #[must_use]
-    pub fn is_blank(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let is_blank =
             |volume: &Volume| volume.first_seq == 1 && volume.bytes <= HEADER_BYTES as u64;
         self.volumes.iter().all(is_blank)
@@ -62,9 +62,9 @@ impl Reader {
         let mut walk = self.walk_from(1)?;
         loop {
             match walk.step()? {
-                Step::Entry(_) => return Ok(walk.volume().map(|volume| volume.chain.head)),
-                Step::Checkpoint(_) => {}
-                Step::End | Step::Torn { .. } => return Ok(None),
+                ScanStep::Entry(_) => return Ok(walk.volume().map(|volume| volume.chain.head)),
+                ScanStep::Checkpoint(_) => {}
+                ScanStep::End | ScanStep::Torn { .. } => return Ok(None),
             }
         }
     }
@@ -78,16 +78,16 @@ impl Reader {
     }
 
     /// Starts a scan at the volume that contains `from_seq`.
-    pub(super) fn walk_from(&self, from_seq: u64) -> Result<Walk, ReadError> {
+    pub(super) fn walk_from(&self, from_seq: u64) -> Result<LedgerScan, ReadError> {
         let after = self.volumes.partition_point(|volume| volume.first_seq <= from_seq);
-        Walk::open(self.volumes.get(after.saturating_sub(1)..).unwrap_or_default().to_vec())
+        LedgerScan::open(self.volumes.get(after.saturating_sub(1)..).unwrap_or_default().to_vec())
     }
 }
 
-/// Iterator over entries in order; see [`Reader::entries`].
+/// Iterator over entries in order; see [`LedgerReader::entries`].
 #[derive(Debug)]
 pub struct Entries {
-    walk: Option<Walk>,
+    walk: Option<LedgerScan>,
     from_seq: u64,
 }
 
@@ -97,9 +97,9 @@ impl Iterator for Entries {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.walk.as_mut()?.step() {
-                Ok(Step::Entry(entry)) if entry.seq >= self.from_seq => return Some(Ok(entry)),
-                Ok(Step::Entry(_) | Step::Checkpoint(_)) => {}
-                Ok(Step::End | Step::Torn { .. }) => self.walk = None,
+                Ok(ScanStep::Entry(entry)) if entry.seq >= self.from_seq => return Some(Ok(entry)),
+                Ok(ScanStep::Entry(_) | ScanStep::Checkpoint(_)) => {}
+                Ok(ScanStep::End | ScanStep::Torn { .. }) => self.walk = None,
                 Err(error) => {
                     self.walk = None;
                     return Some(Err(error));

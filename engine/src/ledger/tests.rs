@@ -9,7 +9,7 @@ use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use proptest::prelude::*;
 
 use super::layout::*;
-use super::walk::volume_path;
+use super::scan::volume_path;
 use super::*;
 
 /// Temporary directory of one test, removed on drop.
@@ -34,7 +34,7 @@ impl Drop for Folder {
 
 struct Key(SigningKey);
 
-impl Seal for Key {
+impl CheckpointSigner for Key {
     fn key_id(&self) -> KeyId {
         [7; 8]
     }
@@ -45,8 +45,8 @@ impl Seal for Key {
 
 struct Public(VerifyingKey);
 
-impl CheckSeal for Public {
-    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
+impl CheckpointVerifier for Public {
+    fn is_valid(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
         key == [7; 8]
             && self
                 .0
@@ -68,12 +68,12 @@ fn public() -> Public {
     Public(key().verifying_key())
 }
 
-fn with(anchor: Option<Anchor>) -> OpenWith {
-    OpenWith { tenant: TENANT, seal: Box::new(Key(key())), anchor }
+fn with(anchor: Option<Anchor>) -> LedgerOptions {
+    LedgerOptions { tenant: TENANT, signer: Box::new(Key(key())), anchor }
 }
 
-fn draft(n: u8, touched: &[Touched]) -> Draft<'_> {
-    Draft {
+fn draft(n: u8, touched: &[TouchedItem]) -> EntryDraft<'_> {
+    EntryDraft {
         at_micros: SECOND + u64::from(n),
         receipt: [n; 16],
         tool: "keyword_recall_tool",
@@ -86,9 +86,12 @@ fn draft(n: u8, touched: &[Touched]) -> Draft<'_> {
     }
 }
 
-fn items(count: u8) -> Vec<Touched> {
+fn items(count: u8) -> Vec<TouchedItem> {
     (0..count)
-        .map(|n| Touched { effect: Effect::ALL[usize::from(n) % Effect::ALL.len()], item: [n; 16] })
+        .map(|n| TouchedItem {
+            effect: Effect::ALL[usize::from(n) % Effect::ALL.len()],
+            item: [n; 16],
+        })
         .collect()
 }
 
@@ -101,19 +104,19 @@ fn written(folder: &Path, count: u8) -> Anchor {
     ledger.close(2 * SECOND).unwrap().unwrap()
 }
 
-fn open_error(folder: &Path, with: OpenWith) -> LedgerOpenError {
+fn open_error(folder: &Path, with: LedgerOptions) -> LedgerOpenError {
     match Ledger::open(folder, with) {
         Err(error) => error,
         Ok(_) => panic!("the ledger opened"),
     }
 }
 
-fn whole(folder: &Path) -> Report {
-    verify(folder, &VerifyWith::whole(&public())).unwrap()
+fn whole(folder: &Path) -> LedgerReport {
+    verify(folder, &VerifyOptions::all(&public())).unwrap()
 }
 
 #[test]
-fn what_was_appended_is_there_after_reopening() {
+fn appended_entries_survive_reopening() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     let first = ledger.append(&draft(1, &items(70))).unwrap();
@@ -144,27 +147,27 @@ fn what_was_appended_is_there_after_reopening() {
 }
 
 #[test]
-fn an_empty_ledger_is_good_and_names_its_origin() {
+fn empty_ledger_verifies_and_reports_its_origin_hash() {
     let folder = Folder::new();
     assert_eq!(Ledger::open(&folder.0, with(None)).unwrap().close(1).unwrap(), None);
     let report = whole(&folder.0);
     assert!(report.ok);
-    assert_eq!((report.entries, report.head_hash), (0, header::origin(&TENANT)));
+    assert_eq!((report.entries, report.head_hash), (0, header::chain_origin(&TENANT)));
 }
 
 #[test]
-fn volumes_follow_each_other_and_can_be_read_from_the_middle() {
+fn volumes_are_chained_and_readable_from_any_entry() {
     let folder = Folder::new();
     let anchor = written(&folder.0, 60);
-    assert!(walk::volumes(&folder.0).unwrap().len() >= 4);
-    let reader = Reader::open(&folder.0).unwrap();
+    assert!(scan::volumes(&folder.0).unwrap().len() >= 4);
+    let reader = LedgerReader::open(&folder.0).unwrap();
     let seqs: Vec<u64> = reader.entries(31).unwrap().map(|entry| entry.unwrap().seq).collect();
     assert_eq!(seqs, (31..=60).collect::<Vec<_>>());
     assert_eq!(reader.find(&[44; 16]).unwrap().unwrap().seq, 44);
     assert_eq!(reader.find(&[200; 16]).unwrap(), None);
 
     let public = public();
-    let part = VerifyWith { anchor: Some(anchor), from_seq: 20, to_seq: 39, seals: &public };
+    let part = VerifyOptions { anchor: Some(anchor), from_seq: 20, to_seq: 39, verifier: &public };
     let report = reader.verify(&part).unwrap();
     assert_eq!((report.ok, report.entries, report.head_seq), (true, 20, 39));
     // The ledger continues after its last entry.
@@ -172,13 +175,13 @@ fn volumes_follow_each_other_and_can_be_read_from_the_middle() {
     assert_eq!(ledger.append(&draft(61, &[])).unwrap().seq, 61);
     drop(ledger);
     let report =
-        verify(&folder.0, &VerifyWith { anchor: Some(anchor), ..VerifyWith::whole(&public) })
+        verify(&folder.0, &VerifyOptions { anchor: Some(anchor), ..VerifyOptions::all(&public) })
             .unwrap();
     assert_eq!((report.ok, report.entries, report.unsigned), (true, 61, 1));
 }
 
 #[test]
-fn a_second_writer_is_refused_until_the_first_lets_go() {
+fn second_writer_is_rejected_until_the_first_closes() {
     let folder = Folder::new();
     let ledger = Ledger::open(&folder.0, with(None)).unwrap();
     assert!(matches!(open_error(&folder.0, with(None)), LedgerOpenError::Locked(_)));
@@ -187,16 +190,16 @@ fn a_second_writer_is_refused_until_the_first_lets_go() {
 }
 
 #[test]
-fn another_tenants_ledger_is_refused() {
+fn ledger_of_another_tenant_is_rejected() {
     let folder = Folder::new();
     written(&folder.0, 3);
-    let error = open_error(&folder.0, OpenWith { tenant: [0x22; 32], ..with(None) });
+    let error = open_error(&folder.0, LedgerOptions { tenant: [0x22; 32], ..with(None) });
     assert!(error.to_string().contains("LED-07"), "{error}");
     assert_eq!(error.remedy(), Remedy::Restore);
 }
 
 #[test]
-fn a_failed_write_is_final() {
+fn failed_write_closes_the_ledger() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     ledger.append(&draft(1, &[])).unwrap();
@@ -214,7 +217,7 @@ fn a_failed_write_is_final() {
 }
 
 #[test]
-fn a_failed_sync_is_final() {
+fn failed_sync_closes_the_ledger() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     ledger.append(&draft(1, &[])).unwrap();
@@ -226,7 +229,7 @@ fn a_failed_sync_is_final() {
 }
 
 #[test]
-fn a_checkpoint_comes_every_thousand_entries() {
+fn checkpoint_is_written_every_thousand_entries() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     for _ in 0..2_500 {
@@ -240,13 +243,14 @@ fn a_checkpoint_comes_every_thousand_entries() {
         (report.ok, report.entries, report.checkpoints.count, report.unsigned),
         (true, 2_500, 2, 500)
     );
-    let (seals, reader) = (public(), Reader::open(&folder.0).unwrap());
-    let until = |over: bool| reader.verify_until(&VerifyWith::whole(&seals), &|| over).unwrap();
+    let (seals, reader) = (public(), LedgerReader::open(&folder.0).unwrap());
+    let until =
+        |over: bool| reader.verify_cancellable(&VerifyOptions::all(&seals), &|| over).unwrap();
     assert_eq!((until(true), until(false)), (None, Some(report)), "it ends when nobody waits");
 }
 
 #[test]
-fn a_stretch_that_a_crash_left_without_its_checkpoint_is_signed_before_the_next_entry() {
+fn unsigned_entries_after_a_crash_are_signed_before_the_next_append() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     for _ in 0..1_000 {
@@ -259,7 +263,7 @@ fn a_stretch_that_a_crash_left_without_its_checkpoint_is_signed_before_the_next_
 
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     assert_eq!(ledger.torn_tail().unwrap(), TornTail { after_seq: 1_000, bytes: 135 });
-    assert!(ledger.append(&Draft { tool: "", ..draft(1, &[]) }).is_err());
+    assert!(ledger.append(&EntryDraft { tool: "", ..draft(1, &[]) }).is_err());
     ledger.append(&draft(1, &[])).unwrap();
     drop(ledger);
     let report = whole(&folder.0);
@@ -267,16 +271,16 @@ fn a_stretch_that_a_crash_left_without_its_checkpoint_is_signed_before_the_next_
 }
 
 #[test]
-fn deadlines_follow_the_time_that_is_passed_in() {
+fn deadlines_follow_the_injected_time() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     assert_eq!(ledger.due(), None);
-    ledger.append(&Draft { at_micros: 5 * SECOND, ..draft(1, &[]) }).unwrap();
+    ledger.append(&EntryDraft { at_micros: 5 * SECOND, ..draft(1, &[]) }).unwrap();
     assert_eq!(ledger.due(), Some(5 * SECOND + SYNC_AFTER_MICROS));
     assert!(ledger.tick(5 * SECOND + SYNC_AFTER_MICROS - 1).unwrap().is_none());
     let ticket = ledger.tick(5 * SECOND + SYNC_AFTER_MICROS).unwrap().unwrap();
     // An entry appended during the sync is not covered by the sync.
-    ledger.append(&Draft { at_micros: 6 * SECOND, ..draft(2, &[]) }).unwrap();
+    ledger.append(&EntryDraft { at_micros: 6 * SECOND, ..draft(2, &[]) }).unwrap();
     ledger.end_sync(ticket.run()).unwrap();
     assert!(!ledger.is_synced());
     ledger.sync().unwrap();
@@ -292,14 +296,14 @@ fn deadlines_follow_the_time_that_is_passed_in() {
 }
 
 #[test]
-fn an_entry_past_its_bounds_is_refused_and_the_ledger_goes_on() {
+fn oversized_entry_is_rejected_and_appends_continue() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     let long = "p".repeat(PRINCIPAL_BYTES_MAX + 1);
     for bad in [
-        Draft { tool: "", ..draft(1, &[]) },
-        Draft { principal: &long, ..draft(1, &[]) },
-        Draft { rule: "a\nb", ..draft(1, &[]) },
+        EntryDraft { tool: "", ..draft(1, &[]) },
+        EntryDraft { principal: &long, ..draft(1, &[]) },
+        EntryDraft { rule: "a\nb", ..draft(1, &[]) },
     ] {
         let error = ledger.append(&bad).unwrap_err();
         assert!(
@@ -311,7 +315,7 @@ fn an_entry_past_its_bounds_is_refused_and_the_ledger_goes_on() {
 }
 
 #[test]
-fn the_spec_tables_are_the_constants() {
+fn ledger_constants_match_the_specification() {
     let spec = include_str!("../../../format-spec/ledger.md");
     let mut places = Vec::new();
     for line in spec.lines() {
@@ -368,14 +372,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_entry_reads_back_as_it_was(
+    fn arbitrary_entries_roundtrip(
         tool in "[a-z_]{1,64}", principal in "[^\\p{Cc}]{1,40}", rule in "[a-z/-]{1,96}",
         arguments: [u8; 32], receipt: [u8; 16], count in 0u8..100, decision in 0usize..3, outcome in 0usize..4,
         seq: u64, at_micros: u64, previous: [u8; 32],
     ) {
         let touched = items(count);
         let (decision, outcome) = (Decision::ALL[decision], Outcome::ALL[outcome]);
-        let draft = Draft { at_micros, receipt, tool: &tool, principal: &principal, decision, rule: &rule,
+        let draft = EntryDraft { at_micros, receipt, tool: &tool, principal: &principal, decision, rule: &rule,
             arguments, touched: &touched, outcome };
         let body = draft.encode(seq, &previous).unwrap();
         prop_assert!(body.len() <= BODY_BYTES_MAX);
@@ -389,7 +393,7 @@ proptest! {
     }
 
     #[test]
-    fn foreign_bytes_are_no_entry_and_no_panic(body in proptest::collection::vec(any::<u8>(), 0..1_700)) {
+    fn arbitrary_bytes_do_not_decode_or_panic(body in proptest::collection::vec(any::<u8>(), 0..1_700)) {
         prop_assert!(Entry::decode(&body).is_err());
         let _ = Checkpoint::decode(&body);
     }
@@ -401,7 +405,7 @@ proptest! {
 
     /// Appends, syncs, ticks and crashes that lose the end of the file: the remaining ledger is always a true prefix.
     #[test]
-    fn a_ledger_that_crashes_again_and_again_keeps_a_true_prefix(
+    fn repeated_crashes_leave_a_true_prefix(
         steps in proptest::collection::vec((0u8..8, 0u16..900), 1..60),
     ) {
         let folder = Folder::new();
@@ -419,7 +423,7 @@ proptest! {
                 }
                 2 => {
                     drop(ledger);
-                    let volume = walk::volumes(&folder.0).unwrap().pop().unwrap();
+                    let volume = scan::volumes(&folder.0).unwrap().pop().unwrap();
                     let bytes = std::fs::read(&volume.path).unwrap();
                     let kept = bytes.len().saturating_sub(usize::from(amount)).max(HEADER_BYTES);
                     std::fs::write(&volume.path, &bytes[..kept]).unwrap();
@@ -429,14 +433,14 @@ proptest! {
                 _ => {
                     let receipt = [u8::try_from(n).unwrap(); 16];
                     let touched = items(u8::try_from(amount % 80).unwrap());
-                    let draft = Draft { at_micros: now, receipt, ..draft(0, &touched) };
+                    let draft = EntryDraft { at_micros: now, receipt, ..draft(0, &touched) };
                     model.push((receipt, ledger.append(&draft).unwrap().hash));
                 }
             }
             prop_assert_eq!(ledger.head().0, model.len() as u64);
         }
         ledger.close(now).unwrap();
-        let reader = Reader::open(&folder.0).unwrap();
+        let reader = LedgerReader::open(&folder.0).unwrap();
         let found: Vec<_> =
             reader.entries(1).unwrap().map(|entry| entry.map(|entry| (entry.receipt, entry.hash)).unwrap()).collect();
         prop_assert_eq!(found, model);

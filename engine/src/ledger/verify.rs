@@ -1,23 +1,23 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use super::checkpoint::{Anchor, CheckSeal, Checkpoint};
+use super::checkpoint::{Anchor, Checkpoint, CheckpointVerifier};
 use super::entry::Hash;
-use super::error::{Damage, ReadError};
-use super::reader::Reader;
-use super::walk::{Step, VolumeWalk, Walk};
+use super::error::{LedgerCorruption, ReadError};
+use super::reader::LedgerReader;
+use super::scan::{LedgerScan, ScanStep, VolumeScan};
 
 /// Maximum number of reads while the end is torn: a writer may be in the middle of an append.
 const VERIFY_ATTEMPTS_MAX: u32 = 4;
 
 /// Frames scanned between two checks for cancellation.
-const STEPS_TOGETHER: u32 = 1_024;
+const FRAMES_PER_CANCEL_CHECK: u32 = 1_024;
 
 /// Parameters of a verification.
 #[derive(Clone, Copy)]
-pub struct VerifyWith<'a> {
+pub struct VerifyOptions<'a> {
     /// Trusted signing keys.
-    pub seals: &'a dyn CheckSeal,
+    pub verifier: &'a dyn CheckpointVerifier,
     /// Anchor stored outside the ledger, if any (LED-19). Checked only if the verified range reaches the anchor.
     pub anchor: Option<Anchor>,
     /// Sequence number of the first entry to report on; earlier volumes are not read.
@@ -26,10 +26,10 @@ pub struct VerifyWith<'a> {
     pub to_seq: u64,
 }
 
-impl<'a> VerifyWith<'a> {
+impl<'a> VerifyOptions<'a> {
     /// Verifies the whole ledger against `seals`, without an anchor.
-    pub fn whole(seals: &'a dyn CheckSeal) -> Self {
-        Self { seals, anchor: None, from_seq: 1, to_seq: u64::MAX }
+    pub fn all(seals: &'a dyn CheckpointVerifier) -> Self {
+        Self { verifier: seals, anchor: None, from_seq: 1, to_seq: u64::MAX }
     }
 }
 
@@ -44,7 +44,7 @@ pub struct CheckpointCount {
 
 /// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct LedgerReport {
     /// Number of valid entries.
     pub entries: u64,
     /// True if no rule is broken.
@@ -60,21 +60,21 @@ pub struct Report {
     /// Valid entries of the range that no valid checkpoint within the range covers.
     pub unsigned: u64,
     /// First broken rule.
-    pub fault: Option<Damage>,
+    pub fault: Option<LedgerCorruption>,
 }
 
 /// Verifies the ledger in `folder`, which a writer may have open. Damage is part of the report; an error means that the
 /// ledger could not be read. Memory use is one frame, whatever the size of the ledger.
-pub fn verify(folder: &Path, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
-    verify_telling(folder, with, &|_| {})
+pub fn verify(folder: &Path, with: &VerifyOptions<'_>) -> Result<LedgerReport, ReadError> {
+    verify_with_progress(folder, with, &|_| {})
 }
 
 /// Verifies like [`verify`], and passes the number of scanned frames to `tell` from time to time.
-pub fn verify_telling(
+pub fn verify_with_progress(
     folder: &Path,
-    with: &VerifyWith<'_>,
+    with: &VerifyOptions<'_>,
     tell: &dyn Fn(u64),
-) -> Result<Report, ReadError> {
+) -> Result<LedgerReport, ReadError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -88,101 +88,101 @@ pub fn verify_telling(
 
 fn verify_once(
     folder: &Path,
-    with: &VerifyWith<'_>,
+    with: &VerifyOptions<'_>,
     tell: &dyn Fn(u64),
-) -> Result<Report, ReadError> {
+) -> Result<LedgerReport, ReadError> {
     let walked = Cell::new(0);
     let told_on = || {
-        walked.set(walked.get() + u64::from(STEPS_TOGETHER));
+        walked.set(walked.get() + u64::from(FRAMES_PER_CANCEL_CHECK));
         tell(walked.get());
         false
     };
-    match Reader::open(folder) {
-        Ok(reader) => reader.checked(with, &told_on).map(|(report, _)| report),
+    match LedgerReader::open(folder) {
+        Ok(reader) => reader.run_verification(with, &told_on).map(|(report, _)| report),
         Err(ReadError::Damaged(damage)) => {
-            let mut report = Report::empty();
-            report.fault(damage);
+            let mut report = LedgerReport::empty();
+            report.record_damage(damage);
             Ok(report)
         }
         Err(error) => Err(error),
     }
 }
 
-impl Reader {
+impl LedgerReader {
     /// Verifies the ledger up to the reader's end; see [`verify`].
-    pub fn verify(&self, with: &VerifyWith<'_>) -> Result<Report, ReadError> {
-        self.checked(with, &|| false).map(|(report, _)| report)
+    pub fn verify(&self, with: &VerifyOptions<'_>) -> Result<LedgerReport, ReadError> {
+        self.run_verification(with, &|| false).map(|(report, _)| report)
     }
 
-    /// Verifies like [`Reader::verify`]; `None` if `is_over` returned true.
-    pub fn verify_until(
+    /// Verifies like [`LedgerReader::verify`]; `None` if `is_over` returned true.
+    pub fn verify_cancellable(
         &self,
-        with: &VerifyWith<'_>,
+        with: &VerifyOptions<'_>,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Option<Report>, ReadError> {
-        let (report, is_cut) = self.checked(with, is_over)?;
+    ) -> Result<Option<LedgerReport>, ReadError> {
+        let (report, is_cut) = self.run_verification(with, is_over)?;
         Ok((!is_cut).then_some(report))
     }
 
     /// Returns the report, and true if the verification was cancelled.
-    fn checked(
+    fn run_verification(
         &self,
-        with: &VerifyWith<'_>,
+        with: &VerifyOptions<'_>,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<(Report, bool), ReadError> {
-        let mut check = Check {
-            report: Report::empty(),
-            with,
-            is_over,
-            is_cut: false,
-            anchor_met: false,
+    ) -> Result<(LedgerReport, bool), ReadError> {
+        let mut check = Verification {
+            report: LedgerReport::empty(),
+            options: with,
+            is_cancelled: is_over,
+            was_cancelled: false,
+            has_met_anchor: false,
             signed_seq: 0,
             opened: false,
         };
         match self.walk_from(with.from_seq).and_then(|walk| check.run(walk)) {
-            Ok(()) => check.ask_anchor(),
-            Err(ReadError::Damaged(damage)) => check.report.fault(damage),
+            Ok(()) => check.check_anchor(),
+            Err(ReadError::Damaged(damage)) => check.report.record_damage(damage),
             Err(error) => return Err(error),
         }
         let first = with.from_seq.max(1);
         check.report.unsigned =
             check.report.head_seq.saturating_sub(check.signed_seq.max(first - 1));
-        Ok((check.report, check.is_cut))
+        Ok((check.report, check.was_cancelled))
     }
 }
 
-struct Check<'a> {
-    report: Report,
-    with: &'a VerifyWith<'a>,
-    is_over: &'a dyn Fn() -> bool,
-    is_cut: bool,
-    anchor_met: bool,
+struct Verification<'a> {
+    report: LedgerReport,
+    options: &'a VerifyOptions<'a>,
+    is_cancelled: &'a dyn Fn() -> bool,
+    was_cancelled: bool,
+    has_met_anchor: bool,
     /// Sequence number of the last entry covered by a valid checkpoint.
     signed_seq: u64,
     opened: bool,
 }
 
-impl Check<'_> {
-    fn run(&mut self, mut walk: Walk) -> Result<(), ReadError> {
+impl Verification<'_> {
+    fn run(&mut self, mut walk: LedgerScan) -> Result<(), ReadError> {
         if let Some(volume) = walk.volume() {
-            self.stand(volume);
+            self.record_head(volume);
         }
         for steps in 1_u32.. {
-            if steps.is_multiple_of(STEPS_TOGETHER) && (self.is_over)() {
-                self.is_cut = true;
+            if steps.is_multiple_of(FRAMES_PER_CANCEL_CHECK) && (self.is_cancelled)() {
+                self.was_cancelled = true;
                 return Ok(());
             }
             let step = walk.step()?;
             let Some(volume) = walk.volume() else { return Ok(()) };
             match step {
-                Step::Entry(entry) if entry.seq > self.with.to_seq => return Ok(()),
-                Step::Entry(entry) => {
-                    self.report.entries += u64::from(entry.seq >= self.with.from_seq);
-                    self.stand(volume);
+                ScanStep::Entry(entry) if entry.seq > self.options.to_seq => return Ok(()),
+                ScanStep::Entry(entry) => {
+                    self.report.entries += u64::from(entry.seq >= self.options.from_seq);
+                    self.record_head(volume);
                 }
-                Step::Checkpoint(checkpoint) => self.checkpoint(volume, &checkpoint),
-                Step::End => return Ok(()),
-                Step::Torn { bytes } => {
+                ScanStep::Checkpoint(checkpoint) => self.checkpoint(volume, &checkpoint),
+                ScanStep::End => return Ok(()),
+                ScanStep::Torn { bytes } => {
                     return Err(
                         volume.broken("LED-18", format!("the last {bytes} bytes are a torn tail"))
                     );
@@ -193,19 +193,19 @@ impl Check<'_> {
     }
 
     /// Records the current end of the chain.
-    fn stand(&mut self, volume: &VolumeWalk) {
+    fn record_head(&mut self, volume: &VolumeScan) {
         (self.report.head_seq, self.report.head_hash) = (volume.chain.seq, volume.chain.head);
         self.opened = true;
-        self.anchor_met |=
-            self.with.anchor == Some(Anchor { seq: volume.chain.seq, head: volume.chain.head });
+        self.has_met_anchor |=
+            self.options.anchor == Some(Anchor { seq: volume.chain.seq, head: volume.chain.head });
     }
 
-    fn checkpoint(&mut self, volume: &VolumeWalk, checkpoint: &Checkpoint) {
-        if checkpoint.seq < self.with.from_seq {
+    fn checkpoint(&mut self, volume: &VolumeScan, checkpoint: &Checkpoint) {
+        if checkpoint.seq < self.options.from_seq {
             return;
         }
         self.report.checkpoints.count += 1;
-        if checkpoint.is_sealed(&volume.header.tenant, self.with.seals) {
+        if checkpoint.is_signed(&volume.header.tenant, self.options.verifier) {
             self.signed_seq = checkpoint.seq;
             return;
         }
@@ -214,16 +214,16 @@ impl Check<'_> {
             format!("the checkpoint of entry {} is not signed by a trusted key", checkpoint.seq);
         if let ReadError::Damaged(mut damage) = volume.broken("LED-16", what) {
             damage.seq = checkpoint.seq;
-            self.report.fault(damage);
+            self.report.record_damage(damage);
         }
     }
 
-    fn ask_anchor(&mut self) {
-        let Some(anchor) = self.with.anchor else { return };
-        let in_range =
-            anchor.seq >= self.with.from_seq.saturating_sub(1) && anchor.seq <= self.with.to_seq;
+    fn check_anchor(&mut self) {
+        let Some(anchor) = self.options.anchor else { return };
+        let in_range = anchor.seq >= self.options.from_seq.saturating_sub(1)
+            && anchor.seq <= self.options.to_seq;
         // An anchor of an empty ledger does not contradict a directory without a volume.
-        if !in_range || self.anchor_met || (anchor.seq == 0 && !self.opened) {
+        if !in_range || self.has_met_anchor || (anchor.seq == 0 && !self.opened) {
             return;
         }
         let seq = anchor.seq.min(self.report.head_seq.saturating_add(1));
@@ -231,11 +231,17 @@ impl Check<'_> {
             "the ledger ends at entry {} and does not hold the checkpoint of entry {} kept elsewhere",
             self.report.head_seq, anchor.seq
         );
-        self.report.fault(Damage { rule: "LED-19", seq, at: 0, volume: Default::default(), what });
+        self.report.record_damage(LedgerCorruption {
+            rule: "LED-19",
+            seq,
+            at: 0,
+            volume: Default::default(),
+            detail: what,
+        });
     }
 }
 
-impl Report {
+impl LedgerReport {
     /// Returns true if the only fault is a torn tail after a crash (LED-18), which the next writer removes.
     pub fn is_torn(&self) -> bool {
         self.fault.as_ref().is_some_and(|fault| fault.rule == "LED-18" && self.checkpoints.ok)
@@ -255,7 +261,7 @@ impl Report {
     }
 
     /// Records damage; only the first is reported.
-    fn fault(&mut self, damage: Damage) {
+    fn record_damage(&mut self, damage: LedgerCorruption) {
         self.ok = false;
         if self.fault.is_none() {
             self.first_bad_seq = Some(damage.seq);

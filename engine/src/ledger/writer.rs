@@ -7,22 +7,22 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::{Anchor, Checkpoint, Seal};
-use super::entry::{Draft, Hash, ReceiptId, hash_of};
+use super::checkpoint::{Anchor, Checkpoint, CheckpointSigner};
+use super::entry::{EntryDraft, Hash, ReceiptId, entry_hash};
 use super::error::{AppendError, DiskError, LedgerOpenError, ReadError};
-use super::header::{Header, origin};
+use super::header::{VolumeHeader, chain_origin};
 use super::layout::*;
-use super::reader::Reader;
-use super::walk::{Chain, Step, Volume, VolumeWalk, Walk, volume_path, volumes};
+use super::reader::LedgerReader;
+use super::scan::{ChainHead, LedgerScan, ScanStep, Volume, VolumeScan, volume_path, volumes};
 use super::{files, frame};
-use crate::os::held::HeldLock;
+use crate::os::file_lock::FileLock;
 
 /// Parameters for opening a ledger.
-pub struct OpenWith {
+pub struct LedgerOptions {
     /// SHA-256 of the tenant's name.
     pub tenant: Hash,
     /// Signs the checkpoints.
-    pub seal: Box<dyn Seal>,
+    pub signer: Box<dyn CheckpointSigner>,
     /// Anchor stored outside the ledger, if any: a ledger that does not contain the anchor is rejected (LED-19).
     pub anchor: Option<Anchor>,
 }
@@ -62,7 +62,7 @@ pub struct SyncTicket {
 /// Outcome of a [`SyncTicket`].
 #[must_use = "the ledger must be told, above all of a failure"]
 #[derive(Debug)]
-pub struct SyncDone {
+pub struct SyncOutcome {
     written: u64,
     began_micros: u64,
     outcome: Result<(), DiskError>,
@@ -70,25 +70,25 @@ pub struct SyncDone {
 
 impl SyncTicket {
     /// Syncs the file; blocks until the disk has finished.
-    pub fn run(self) -> SyncDone {
+    pub fn run(self) -> SyncOutcome {
         let outcome = files::sync(&self.file, &self.path);
-        SyncDone { written: self.written, began_micros: self.began_micros, outcome }
+        SyncOutcome { written: self.written, began_micros: self.began_micros, outcome }
     }
 }
 
 /// Ledger of one tenant, open for appending. A directory has at most one writer in all processes.
 pub struct Ledger {
     folder: PathBuf,
-    _lock: HeldLock,
+    _lock: FileLock,
     tenant: Hash,
-    seal: Box<dyn Seal>,
+    seal: Box<dyn CheckpointSigner>,
     torn: Option<TornTail>,
     volume_bytes_max: u64,
 
     pub(super) file: Arc<File>,
     volume: Volume,
     volumes: usize,
-    chain: Chain,
+    chain: ChainHead,
 
     /// Entries since the last checkpoint, and the time of the first of these entries.
     unsigned: u64,
@@ -107,14 +107,14 @@ pub struct Ledger {
 impl Ledger {
     /// Opens or creates the ledger in `folder`. Reads the whole last volume, and headers and final checkpoints of the
     /// others. A torn tail is truncated (LED-18); damage is an error.
-    pub fn open(folder: &Path, with: OpenWith) -> Result<Self, LedgerOpenError> {
+    pub fn open(folder: &Path, with: LedgerOptions) -> Result<Self, LedgerOpenError> {
         Self::open_sized(folder, with, VOLUME_BYTES_MAX)
     }
 
     /// Opens a ledger with volumes of at most `volume_bytes_max` bytes.
     pub(super) fn open_sized(
         folder: &Path,
-        with: OpenWith,
+        with: LedgerOptions,
         volume_bytes_max: u64,
     ) -> Result<Self, LedgerOpenError> {
         files::make_folder(folder)?;
@@ -123,8 +123,8 @@ impl Ledger {
         files::remove_unfinished(folder)?;
         let found = volumes(folder)?;
         let tail = match found.last() {
-            Some(last) => Tail::read(&found, last.clone(), &with)?,
-            None => Tail::create(folder, &with)?,
+            Some(last) => LedgerTail::read(&found, last.clone(), &with)?,
+            None => LedgerTail::create(folder, &with)?,
         };
         let file = files::open_for_appending(&tail.volume.path)?;
         // Writes of an earlier process may not have reached the disk.
@@ -133,7 +133,7 @@ impl Ledger {
             folder: folder.to_owned(),
             _lock: lock,
             tenant: with.tenant,
-            seal: with.seal,
+            seal: with.signer,
             torn: tail.torn,
             volume_bytes_max,
             file: Arc::new(file),
@@ -154,21 +154,21 @@ impl Ledger {
 
     /// Records an entry. On return, the operating system has the entry. `draft.at_micros` is also the time of the
     /// append.
-    pub fn append(&mut self, draft: &Draft<'_>) -> Result<Receipt, AppendError> {
-        self.is_open()?;
+    pub fn append(&mut self, draft: &EntryDraft<'_>) -> Result<Receipt, AppendError> {
+        self.check_open()?;
         let now = draft.at_micros;
         // Sequence numbers cannot run out: at a million entries a second, 2^64 numbers last half a million years.
         let (seq, previous) = (self.chain.seq.saturating_add(1), self.chain.head);
         let body = draft.encode(seq, &previous)?;
-        self.make_room(now)?;
+        self.rotate_volume(now)?;
         self.frames.clear();
         if self.unsigned >= CHECKPOINT_ENTRIES_MAX {
             // Reached only if a crash came between the last entry that a checkpoint must cover and this checkpoint.
             self.push_checkpoint(now);
         }
-        let hash = hash_of(&body);
+        let hash = entry_hash(&body);
         frame::push(&mut self.frames, &body);
-        self.chain = Chain { seq, head: hash };
+        self.chain = ChainHead { seq, head: hash };
         self.unsigned += 1;
         self.unsigned_since = earlier(self.unsigned_since, now);
         if self.unsigned >= CHECKPOINT_ENTRIES_MAX
@@ -182,7 +182,7 @@ impl Ledger {
 
     /// Writes a checkpoint if due, and begins a sync if due. Must be called at [`Ledger::due`] at the latest.
     pub fn tick(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
-        self.is_open()?;
+        self.check_open()?;
         if is_due(self.unsigned_since, CHECKPOINT_AFTER_MICROS, now_micros) {
             self.write_checkpoint(now_micros)?;
         }
@@ -195,7 +195,7 @@ impl Ledger {
 
     /// Begins a sync of everything written so far; `None` if everything is on disk.
     pub fn begin_sync(&mut self, now_micros: u64) -> Result<Option<SyncTicket>, AppendError> {
-        self.is_open()?;
+        self.check_open()?;
         Ok((self.written > self.synced).then(|| SyncTicket {
             file: Arc::clone(&self.file),
             path: self.volume.path.clone(),
@@ -205,12 +205,12 @@ impl Ledger {
     }
 
     /// Records the outcome of a sync. A failed sync closes the ledger.
-    pub fn end_sync(&mut self, done: SyncDone) -> Result<(), AppendError> {
-        self.is_open()?;
+    pub fn end_sync(&mut self, done: SyncOutcome) -> Result<(), AppendError> {
+        self.check_open()?;
         if let Err(disk) = done.outcome {
-            return Err(self.fail(disk));
+            return Err(self.close_with_error(disk));
         }
-        self.note_synced(done.written);
+        self.record_synced(done.written);
         // Bytes written during the sync are younger than the beginning of the sync.
         self.unsynced_since = (self.written > self.synced).then_some(done.began_micros);
         Ok(())
@@ -225,15 +225,15 @@ impl Ledger {
     }
 
     /// Signs all unsigned entries and syncs: afterwards a copy of the files verifies completely.
-    pub fn settle(&mut self, now_micros: u64) -> Result<(), AppendError> {
-        self.is_open()?;
+    pub fn sign_and_sync(&mut self, now_micros: u64) -> Result<(), AppendError> {
+        self.check_open()?;
         self.write_checkpoint(now_micros)?;
         self.sync()
     }
 
     /// Signs all unsigned entries, syncs and releases the directory. Returns the anchor to store outside the ledger.
     pub fn close(mut self, now_micros: u64) -> Result<Option<Anchor>, AppendError> {
-        self.settle(now_micros)?;
+        self.sign_and_sync(now_micros)?;
         Ok(self.synced_anchor)
     }
 
@@ -270,13 +270,13 @@ impl Ledger {
     }
 
     /// Returns a reader of everything appended so far, for use outside the ledger's lock.
-    pub fn reader(&self) -> Result<Reader, ReadError> {
-        Reader::up_to(&self.folder, &self.volume.path, self.volume.bytes)
+    pub fn reader(&self) -> Result<LedgerReader, ReadError> {
+        LedgerReader::open_up_to(&self.folder, &self.volume.path, self.volume.bytes)
     }
 
     /// Returns a reader of everything on disk, for use outside the ledger's lock.
-    pub fn synced_reader(&self) -> Result<Reader, ReadError> {
-        Reader::up_to(&self.folder, &self.volume.path, self.synced_end().1)
+    pub fn synced_reader(&self) -> Result<LedgerReader, ReadError> {
+        LedgerReader::open_up_to(&self.folder, &self.volume.path, self.synced_end().1)
     }
 
     /// Durable end of the ledger: first sequence number of the newest volume, and durable bytes of this volume.
@@ -285,11 +285,11 @@ impl Ledger {
         (self.volume.first_seq, self.volume.bytes - (self.written - self.synced))
     }
 
-    fn is_open(&self) -> Result<(), AppendError> {
+    fn check_open(&self) -> Result<(), AppendError> {
         self.failed.as_ref().map_or(Ok(()), |why| Err(AppendError::Closed(why.clone())))
     }
 
-    fn fail(&mut self, disk: DiskError) -> AppendError {
+    fn close_with_error(&mut self, disk: DiskError) -> AppendError {
         self.failed = Some(disk.to_string());
         AppendError::Failed(disk)
     }
@@ -322,14 +322,14 @@ impl Ledger {
             return Ok(());
         }
         files::write(&self.file, &self.volume.path, &self.frames)
-            .map_err(|disk| self.fail(disk))?;
+            .map_err(|disk| self.close_with_error(disk))?;
         self.volume.bytes += self.frames.len() as u64;
         self.written += self.frames.len() as u64;
         self.unsynced_since = earlier(self.unsynced_since, now);
         Ok(())
     }
 
-    fn note_synced(&mut self, written: u64) {
+    fn record_synced(&mut self, written: u64) {
         self.synced = self.synced.max(written);
         if let Some((checkpoint, _)) =
             self.checkpoint.as_ref().filter(|(_, after)| *after <= self.synced)
@@ -339,7 +339,7 @@ impl Ledger {
     }
 
     /// Switches to a new volume if this volume has no room for another entry. Order: checkpoint, sync, new header.
-    fn make_room(&mut self, now: u64) -> Result<(), AppendError> {
+    fn rotate_volume(&mut self, now: u64) -> Result<(), AppendError> {
         let is_fresh = self.volume.bytes == HEADER_BYTES as u64;
         if is_fresh || self.volume.bytes + APPEND_ROOM_BYTES <= self.volume_bytes_max {
             return Ok(());
@@ -350,10 +350,10 @@ impl Ledger {
         self.write_checkpoint(now)?;
         self.sync()?;
         let first_seq = self.chain.seq.saturating_add(1);
-        let header = Header::new(first_seq, self.chain.head, self.tenant);
+        let header = VolumeHeader::new(first_seq, self.chain.head, self.tenant);
         let path = volume_path(&self.folder, first_seq);
         let file = files::create_volume(&self.folder, &path, &header.encode())
-            .map_err(|disk| self.fail(disk))?;
+            .map_err(|disk| self.close_with_error(disk))?;
         self.file = Arc::new(file);
         self.volume = Volume { first_seq, path, bytes: HEADER_BYTES as u64 };
         self.volumes += 1;
@@ -372,59 +372,59 @@ fn earlier(since: Option<u64>, now: u64) -> Option<u64> {
 }
 
 /// State at the end of an opened ledger.
-struct Tail {
+struct LedgerTail {
     volume: Volume,
-    chain: Chain,
+    chain: ChainHead,
     unsigned: u64,
     unsigned_since: Option<u64>,
     anchor: Option<Anchor>,
     torn: Option<TornTail>,
 }
 
-impl Tail {
+impl LedgerTail {
     /// Creates the first volume of a new ledger.
-    fn create(folder: &Path, with: &OpenWith) -> Result<Self, LedgerOpenError> {
+    fn create(folder: &Path, with: &LedgerOptions) -> Result<Self, LedgerOpenError> {
         if let Some(anchor) = with.anchor.filter(|anchor| anchor.seq > 0) {
             return Err(LedgerOpenError::AnchorBroken { anchor_seq: anchor.seq, head_seq: 0 });
         }
-        let head = origin(&with.tenant);
+        let head = chain_origin(&with.tenant);
         let path = volume_path(folder, 1);
-        files::create_volume(folder, &path, &Header::new(1, head, with.tenant).encode())?;
+        files::create_volume(folder, &path, &VolumeHeader::new(1, head, with.tenant).encode())?;
         let volume = Volume { first_seq: 1, path, bytes: HEADER_BYTES as u64 };
-        let chain = Chain { seq: 0, head };
+        let chain = ChainHead { seq: 0, head };
         Ok(Self { volume, chain, unsigned: 0, unsigned_since: None, anchor: None, torn: None })
     }
 
     /// Reads the last of the volumes `found`, and truncates a torn tail.
-    fn read(found: &[Volume], last: Volume, with: &OpenWith) -> Result<Self, LedgerOpenError> {
-        check_seams(found, &with.tenant)?;
-        let mut walk = Walk::open(vec![last.clone()])?;
+    fn read(found: &[Volume], last: Volume, with: &LedgerOptions) -> Result<Self, LedgerOpenError> {
+        check_volume_links(found, &with.tenant)?;
+        let mut walk = LedgerScan::open(vec![last.clone()])?;
         let mut tail = Self {
             volume: last,
-            chain: chain_of(&walk),
+            chain: chain_head(&walk),
             unsigned: 0,
             unsigned_since: None,
             anchor: None,
             torn: None,
         };
-        // An anchor in an earlier volume is covered by `check_seams` and by `verify`.
+        // An anchor in an earlier volume is covered by `check_volume_links` and by `verify`.
         let mut anchor_met = with.anchor.is_none_or(|anchor| anchor.seq < tail.chain.seq);
         loop {
-            tail.chain = chain_of(&walk);
+            tail.chain = chain_head(&walk);
             anchor_met |= with.anchor.is_some_and(|anchor| {
                 (anchor.seq, anchor.head) == (tail.chain.seq, tail.chain.head)
             });
             match walk.step()? {
-                Step::Entry(entry) => {
+                ScanStep::Entry(entry) => {
                     tail.unsigned += 1;
                     tail.unsigned_since.get_or_insert(entry.at_micros);
                 }
-                Step::Checkpoint(checkpoint) => {
+                ScanStep::Checkpoint(checkpoint) => {
                     (tail.unsigned, tail.unsigned_since) = (0, None);
                     tail.anchor = Some(checkpoint.anchor());
                 }
-                Step::End => break,
-                Step::Torn { bytes } => {
+                ScanStep::End => break,
+                ScanStep::Torn { bytes } => {
                     tail.volume.bytes -= bytes;
                     tail.torn = Some(TornTail { after_seq: tail.chain.seq, bytes });
                     break;
@@ -444,15 +444,15 @@ impl Tail {
     }
 }
 
-fn chain_of(walk: &Walk) -> Chain {
+fn chain_head(walk: &LedgerScan) -> ChainHead {
     walk.volume().expect("a walk over one volume stays on it").chain
 }
 
 /// Checks that the volumes are consecutive, by their headers and final checkpoints (LED-05 to LED-07, LED-17).
-fn check_seams(found: &[Volume], tenant: &Hash) -> Result<(), ReadError> {
+fn check_volume_links(found: &[Volume], tenant: &Hash) -> Result<(), ReadError> {
     let mut before: Option<Checkpoint> = None;
     for (place, volume) in found.iter().enumerate() {
-        let walk = VolumeWalk::open(volume.clone())?;
+        let walk = VolumeScan::open(volume.clone())?;
         if walk.header.tenant != *tenant {
             return Err(walk.broken("LED-07", "the volume is another tenant's".into()));
         }

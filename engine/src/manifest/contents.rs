@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::error::{Damage, WriteError};
+use crate::error::{CorruptionError, WriteError};
 use crate::ids::{Seq, StoreId};
 use crate::layout::{self, FileKind};
 use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
 use crate::os::clock::Micros;
-use crate::segment::Header;
+use crate::segment::SegmentHeader;
 
 /// Minimum reader version of the logs, manifests and states that this build writes; also the newest version that this
 /// build reads.
@@ -66,7 +66,7 @@ pub(crate) struct SegmentEntry {
 
 impl SegmentEntry {
     /// Builds the entry of a segment file without a state.
-    pub(crate) fn of(number: u64, bytes: u64, sha256: [u8; 32], header: &Header) -> Self {
+    pub(crate) fn new(number: u64, bytes: u64, sha256: [u8; 32], header: &SegmentHeader) -> Self {
         Self {
             number,
             bytes,
@@ -123,7 +123,7 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// Initial manifest of an empty store.
-    pub(crate) fn first(store: StoreId, created_at: Micros) -> Self {
+    pub(crate) fn initial(store: StoreId, created_at: Micros) -> Self {
         Self {
             read_version: READ_VERSION,
             write_version: WRITE_VERSION,
@@ -142,9 +142,9 @@ impl Manifest {
     }
 
     /// Listed segments and states, in commit order.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = ListedFile> {
+    pub(crate) fn listed_files(&self) -> impl Iterator<Item = ListedFile> {
         self.segments.iter().flat_map(|entry| {
-            let name = layout::name(FileKind::Segment, entry.number);
+            let name = layout::file_name(FileKind::Segment, entry.number);
             let segment = ListedFile { name, bytes: entry.bytes, sha256: entry.sha256 };
             let state = entry.state.as_ref().map(|state| ListedFile {
                 name: entry.state_name(state),
@@ -156,109 +156,113 @@ impl Manifest {
     }
 
     /// Returns the names of store files that the manifest does not need. Unfinished files are not included.
-    pub(crate) fn leftovers<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
-        let indexes = self.segments.iter().map(|it| layout::name(FileKind::Index, it.number));
-        let needed: HashSet<String> = self.listed().map(|file| file.name).chain(indexes).collect();
-        let below = |kind, name: &str, bound| layout::number(kind, name).is_some_and(|n| n < bound);
+    pub(crate) fn obsolete_files<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
+        let indexes = self.segments.iter().map(|it| layout::file_name(FileKind::Index, it.number));
+        let needed: HashSet<String> =
+            self.listed_files().map(|file| file.name).chain(indexes).collect();
+        let below =
+            |kind, name: &str, bound| layout::file_number(kind, name).is_some_and(|n| n < bound);
         let is_left = |name: &&str| {
             below(FileKind::Log, name, self.log_floor)
                 || below(FileKind::Manifest, name, self.number)
-                || layout::is_listed_kind(name) && !needed.contains(*name)
+                || layout::is_segment_data(name) && !needed.contains(*name)
         };
         names.iter().map(String::as_str).filter(is_left).collect()
     }
 
     /// Returns true if this build may write to the store, not only read it.
-    pub(crate) fn may_write(&self) -> bool {
+    pub(crate) fn can_write(&self) -> bool {
         self.write_version <= WRITE_VERSION
     }
 
     /// Checks lengths of lists (MAN-02), the order of segments (MAN-04) and consistency (MAN-06).
-    pub(super) fn check(&self) -> Result<(), Damage> {
-        at_most("segments", self.segments.len(), SEGMENTS_MAX)?;
-        at_most("logs", self.logs.len(), LOGS_MAX)?;
-        at_most("erasures", self.erasures.len(), ERASURES_PENDING_MAX)?;
+    pub(super) fn check(&self) -> Result<(), CorruptionError> {
+        check_at_most("segments", self.segments.len(), SEGMENTS_MAX)?;
+        check_at_most("logs", self.logs.len(), LOGS_MAX)?;
+        check_at_most("erasures", self.erasures.len(), ERASURES_PENDING_MAX)?;
         self.check_order()?;
         self.check_sizes()?;
         self.check_numbers()?;
         if self.erasures.contains(&0) {
-            return Err(unfit("an erasure is 0"));
+            return Err(inconsistent("an erasure is 0"));
         }
         self.segments.iter().try_for_each(|entry| self.check_dimensions(entry))
     }
 
     /// Checks that segments are in commit order, and that `last_seq` and `synced_seq` cover them.
-    fn check_order(&self) -> Result<(), Damage> {
+    fn check_order(&self) -> Result<(), CorruptionError> {
         let mut last = 0;
         for entry in &self.segments {
             if entry.first_seq <= last || entry.last_seq < entry.first_seq {
                 let detail = format!("segment {} is out of commit order", entry.number);
-                return Err(Damage::new("MAN-04", detail));
+                return Err(CorruptionError::new("MAN-04", detail));
             }
             last = entry.last_seq;
         }
         if self.last_seq < last {
             let detail = format!("last_seq is {}, a segment has commit {last}", self.last_seq);
-            return Err(unfit(detail));
+            return Err(inconsistent(detail));
         }
         if self.synced_seq < self.last_seq {
             let detail = format!("synced_seq {} is below last_seq", self.synced_seq);
-            return Err(unfit(detail));
+            return Err(inconsistent(detail));
         }
         Ok(())
     }
 
     /// Checks that all numbers are small enough to increment without overflow.
-    fn check_sizes(&self) -> Result<(), Damage> {
+    fn check_sizes(&self) -> Result<(), CorruptionError> {
         let states = self.segments.iter().filter_map(|entry| entry.state.as_ref());
         let largest = [self.number, self.synced_seq, self.next_file];
         let generations = states.clone().map(|state| state.generation);
         if let Some(number) = largest.into_iter().chain(generations).find(|&n| n > NUMBER_MAX) {
-            return Err(unfit(format!("{number} is above {NUMBER_MAX}")));
+            return Err(inconsistent(format!("{number} is above {NUMBER_MAX}")));
         }
         let lengths = self.segments.iter().map(|entry| entry.bytes);
         let mut lengths = lengths.chain(states.map(|state| state.bytes));
         let sum = lengths.try_fold(0u64, u64::checked_add);
         if sum.is_none_or(|sum| sum > NUMBER_MAX) {
-            return Err(unfit(format!("the files together are longer than {NUMBER_MAX} bytes")));
+            return Err(inconsistent(format!(
+                "the files together are longer than {NUMBER_MAX} bytes"
+            )));
         }
         Ok(())
     }
 
     /// Checks that file numbers are unique and below `next_file`.
-    fn check_numbers(&self) -> Result<(), Damage> {
+    fn check_numbers(&self) -> Result<(), CorruptionError> {
         if self.log_floor > self.next_file {
             let detail = format!("log_floor {} is above next_file", self.log_floor);
-            return Err(unfit(detail));
+            return Err(inconsistent(detail));
         }
         if !self.logs.is_sorted_by(|one, next| one < next) {
-            return Err(unfit("logs do not ascend"));
+            return Err(inconsistent("logs do not ascend"));
         }
         if self.logs.first().is_some_and(|&first| first < self.log_floor) {
-            return Err(unfit(format!("a log is below log_floor {}", self.log_floor)));
+            return Err(inconsistent(format!("a log is below log_floor {}", self.log_floor)));
         }
         let mut taken = BTreeSet::new();
         let segments = self.segments.iter().map(|entry| entry.number);
         for number in segments.chain(self.logs.iter().copied()) {
             if number >= self.next_file {
                 let detail = format!("file {number} is not below next_file {}", self.next_file);
-                return Err(unfit(detail));
+                return Err(inconsistent(detail));
             }
             if !taken.insert(number) {
-                return Err(unfit(format!("two files have number {number}")));
+                return Err(inconsistent(format!("two files have number {number}")));
             }
         }
         Ok(())
     }
 
-    fn check_dimensions(&self, entry: &SegmentEntry) -> Result<(), Damage> {
+    fn check_dimensions(&self, entry: &SegmentEntry) -> Result<(), CorruptionError> {
         let wanted = match (entry.vectors, self.model) {
             (0, _) => 0,
             (_, Some(model)) => model.dimensions,
             (_, None) => {
                 let detail =
                     format!("segment {} has embeddings, but no model made them", entry.number);
-                return Err(unfit(detail));
+                return Err(inconsistent(detail));
             }
         };
         if entry.dimensions != wanted {
@@ -266,19 +270,23 @@ impl Manifest {
                 "embeddings of segment {} are {} wide, {wanted} is right",
                 entry.number, entry.dimensions
             );
-            return Err(unfit(detail));
+            return Err(inconsistent(detail));
         }
         Ok(())
     }
 }
 
-pub(super) fn at_most(what: &str, found: usize, allowed: usize) -> Result<(), Damage> {
+pub(super) fn check_at_most(
+    what: &str,
+    found: usize,
+    allowed: usize,
+) -> Result<(), CorruptionError> {
     if found <= allowed {
         return Ok(());
     }
-    Err(Damage::new("MAN-02", format!("{found} {what}, at most {allowed} are allowed")))
+    Err(CorruptionError::new("MAN-02", format!("{found} {what}, at most {allowed} are allowed")))
 }
 
-pub(super) fn unfit(detail: impl Into<String>) -> Damage {
-    Damage::new("MAN-06", detail)
+pub(super) fn inconsistent(detail: impl Into<String>) -> CorruptionError {
+    CorruptionError::new("MAN-06", detail)
 }

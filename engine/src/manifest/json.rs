@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::contents::{
-    Manifest, Model, READ_VERSION, SegmentEntry, StateEntry, WRITE_VERSION, at_most, unfit,
+    Manifest, Model, READ_VERSION, SegmentEntry, StateEntry, WRITE_VERSION, check_at_most,
+    inconsistent,
 };
-use crate::error::{Damage, OpenError};
+use crate::error::{CorruptionError, OpenError};
 use crate::ids::StoreId;
 use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
 use crate::os::clock::Micros;
@@ -65,12 +66,12 @@ impl SegmentEntry {
 
     /// Decodes a segment entry. `model_dimensions` replaces the dimensions in version 1, which does not store them
     /// here.
-    fn of_json(value: &Value, model_dimensions: Option<u32>) -> Result<Self, Damage> {
-        let fields = Fields::of(value, "a segment")?;
-        let state = match fields.any("state")? {
+    fn from_json(value: &Value, model_dimensions: Option<u32>) -> Result<Self, CorruptionError> {
+        let fields = JsonFields::new(value, "a segment")?;
+        let state = match fields.value("state")? {
             Value::Null => None,
             state => {
-                let fields = Fields::of(state, "a state")?;
+                let fields = JsonFields::new(state, "a state")?;
                 Some(StateEntry {
                     generation: fields.u64("generation")?,
                     bytes: fields.u64("bytes")?,
@@ -103,21 +104,22 @@ impl SegmentEntry {
 
 /// Decodes and checks a manifest.
 pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest, OpenError> {
-    let line = checked_line(bytes).map_err(|damage| damage.within(name))?;
-    let value: Value = serde_json::from_str(line)
-        .map_err(|error| Damage::new("MAN-02", format!("not JSON: {error}")).within(name))?;
-    let versions = versions(&value).map_err(|damage| damage.within(name))?;
+    let line = checked_line(bytes).map_err(|damage| damage.in_file(name))?;
+    let value: Value = serde_json::from_str(line).map_err(|error| {
+        CorruptionError::new("MAN-02", format!("not JSON: {error}")).in_file(name)
+    })?;
+    let versions = versions(&value).map_err(|damage| damage.in_file(name))?;
     if versions.0 > READ_VERSION {
         return Err(OpenError::TooNew { file: name.to_owned(), version: versions.0 });
     }
-    let manifest = of_json(&value, versions).map_err(|damage| damage.within(name))?;
-    manifest.check().map_err(|damage| damage.within(name))?;
+    let manifest = manifest_from_json(&value, versions).map_err(|damage| damage.in_file(name))?;
+    manifest.check().map_err(|damage| damage.in_file(name))?;
     Ok(manifest)
 }
 
 /// Returns the first line if the second line has its SHA-256 (MAN-01).
-fn checked_line(bytes: &[u8]) -> Result<&str, Damage> {
-    let wrong = |what: &str| Damage::new("MAN-01", what);
+fn checked_line(bytes: &[u8]) -> Result<&str, CorruptionError> {
+    let wrong = |what: &str| CorruptionError::new("MAN-01", what);
     let text = std::str::from_utf8(bytes).map_err(|_| wrong("not UTF-8"))?;
     let (line, rest) = text.split_once('\n').ok_or_else(|| wrong("it has one line, not two"))?;
     let expected = format!("sha256 {}\n", hex(&Sha256::digest(line.as_bytes())));
@@ -128,23 +130,23 @@ fn checked_line(bytes: &[u8]) -> Result<&str, Damage> {
 }
 
 /// Minimum versions for reading and writing.
-fn versions(value: &Value) -> Result<(u16, u16), Damage> {
-    let fields = Fields::of(value, "the manifest")?;
-    if fields.any("format")? != FORMAT {
-        return Err(Damage::new("MAN-02", "format is not that of a manifest"));
+fn versions(value: &Value) -> Result<(u16, u16), CorruptionError> {
+    let fields = JsonFields::new(value, "the manifest")?;
+    if fields.value("format")? != FORMAT {
+        return Err(CorruptionError::new("MAN-02", "format is not that of a manifest"));
     }
     let (read, write) = (fields.narrow("read_version")?, fields.narrow("write_version")?);
     if read == 0 || write < read {
         let detail = format!("no build reads version {read} and writes version {write}");
-        return Err(Damage::new("MAN-02", detail));
+        return Err(CorruptionError::new("MAN-02", detail));
     }
     Ok((read, write))
 }
 
-fn of_json(value: &Value, versions: (u16, u16)) -> Result<Manifest, Damage> {
+fn manifest_from_json(value: &Value, versions: (u16, u16)) -> Result<Manifest, CorruptionError> {
     let (read_version, write_version) = versions;
-    let fields = Fields::of(value, "the manifest")?;
-    let model = model_of_json(fields.any("model")?)?;
+    let fields = JsonFields::new(value, "the manifest")?;
+    let model = model_from_json(fields.value("model")?)?;
     let is_first = read_version == 1;
     let dimensions = is_first.then(|| model.map_or(0, |model| model.dimensions));
     let segments = fields.list("segments", SEGMENTS_MAX)?.iter();
@@ -162,92 +164,93 @@ fn of_json(value: &Value, versions: (u16, u16)) -> Result<Manifest, Damage> {
         next_file: fields.u64("next_file")?,
         model,
         segments: segments
-            .map(|entry| SegmentEntry::of_json(entry, dimensions))
+            .map(|entry| SegmentEntry::from_json(entry, dimensions))
             .collect::<Result<_, _>>()?,
         logs,
         erasures,
     })
 }
 
-fn model_of_json(value: &Value) -> Result<Option<Model>, Damage> {
+fn model_from_json(value: &Value) -> Result<Option<Model>, CorruptionError> {
     if value.is_null() {
         return Ok(None);
     }
-    let fields = Fields::of(value, "the model")?;
+    let fields = JsonFields::new(value, "the model")?;
     let dimensions = fields.u32("dimensions")?;
     if !(1..=DIMENSIONS_MAX).contains(&dimensions) {
         let detail = format!("{dimensions} dimensions; 1 to {DIMENSIONS_MAX} are allowed");
-        return Err(Damage::new("MAN-02", detail));
+        return Err(CorruptionError::new("MAN-02", detail));
     }
     Ok(Some(Model { fingerprint: fields.hash("fingerprint")?, dimensions }))
 }
 
 /// Fields of a JSON object; a missing or invalid field is a corruption (MAN-02).
-struct Fields<'a> {
+struct JsonFields<'a> {
     object: &'a Map<String, Value>,
     what: &'static str,
 }
 
-impl<'a> Fields<'a> {
-    fn of(value: &'a Value, what: &'static str) -> Result<Self, Damage> {
+impl<'a> JsonFields<'a> {
+    fn new(value: &'a Value, what: &'static str) -> Result<Self, CorruptionError> {
         let object = value.as_object();
-        let object = object.ok_or_else(|| Damage::new("MAN-02", format!("{what} is no object")))?;
+        let object =
+            object.ok_or_else(|| CorruptionError::new("MAN-02", format!("{what} is no object")))?;
         Ok(Self { object, what })
     }
 
-    fn any(&self, name: &str) -> Result<&'a Value, Damage> {
-        self.object.get(name).ok_or_else(|| self.wrong(name, "missing"))
+    fn value(&self, name: &str) -> Result<&'a Value, CorruptionError> {
+        self.object.get(name).ok_or_else(|| self.damage(name, "missing"))
     }
 
-    fn u64(&self, name: &str) -> Result<u64, Damage> {
-        self.any(name)?.as_u64().ok_or_else(|| self.wrong(name, "not a natural number"))
+    fn u64(&self, name: &str) -> Result<u64, CorruptionError> {
+        self.value(name)?.as_u64().ok_or_else(|| self.damage(name, "not a natural number"))
     }
 
-    fn i64(&self, name: &str) -> Result<i64, Damage> {
-        self.any(name)?.as_i64().ok_or_else(|| self.wrong(name, "not a number"))
+    fn i64(&self, name: &str) -> Result<i64, CorruptionError> {
+        self.value(name)?.as_i64().ok_or_else(|| self.damage(name, "not a number"))
     }
 
-    fn u32(&self, name: &str) -> Result<u32, Damage> {
+    fn u32(&self, name: &str) -> Result<u32, CorruptionError> {
         self.narrow(name)
     }
 
-    fn narrow<T: TryFrom<u64>>(&self, name: &str) -> Result<T, Damage> {
-        T::try_from(self.u64(name)?).map_err(|_| self.wrong(name, "too large"))
+    fn narrow<T: TryFrom<u64>>(&self, name: &str) -> Result<T, CorruptionError> {
+        T::try_from(self.u64(name)?).map_err(|_| self.damage(name, "too large"))
     }
 
-    fn hash<const N: usize>(&self, name: &str) -> Result<[u8; N], Damage> {
-        let text = self.any(name)?.as_str().unwrap_or_default();
-        unhex(text).ok_or_else(|| self.wrong(name, "not a hash in hexadecimal"))
+    fn hash<const N: usize>(&self, name: &str) -> Result<[u8; N], CorruptionError> {
+        let text = self.value(name)?.as_str().unwrap_or_default();
+        decode_hex(text).ok_or_else(|| self.damage(name, "not a hash in hexadecimal"))
     }
 
-    fn list(&self, name: &str, members_max: usize) -> Result<&'a [Value], Damage> {
-        let list = self.any(name)?.as_array().ok_or_else(|| self.wrong(name, "not a list"))?;
-        at_most(name, list.len(), members_max)?;
+    fn list(&self, name: &str, members_max: usize) -> Result<&'a [Value], CorruptionError> {
+        let list = self.value(name)?.as_array().ok_or_else(|| self.damage(name, "not a list"))?;
+        check_at_most(name, list.len(), members_max)?;
         Ok(list)
     }
 
-    fn logs(&self) -> Result<Vec<u64>, Damage> {
+    fn logs(&self) -> Result<Vec<u64>, CorruptionError> {
         let numbers = self.list("logs", LOGS_MAX)?.iter();
-        let wrong = || self.wrong("logs", "not a list of natural numbers");
+        let wrong = || self.damage("logs", "not a list of natural numbers");
         numbers.map(|number| number.as_u64().ok_or_else(wrong)).collect()
     }
 
-    fn erasures(&self) -> Result<BTreeSet<u128>, Damage> {
+    fn erasures(&self) -> Result<BTreeSet<u128>, CorruptionError> {
         let mut ids = BTreeSet::new();
         for text in self.list("erasures", ERASURES_PENDING_MAX)? {
-            let digits = text.as_str().and_then(unhex);
-            let digits = digits.ok_or_else(|| self.wrong("erasures", "not a list of ids"))?;
+            let digits = text.as_str().and_then(decode_hex);
+            let digits = digits.ok_or_else(|| self.damage("erasures", "not a list of ids"))?;
             let id = u128::from_le_bytes(digits);
             if ids.last().is_some_and(|&last| last >= id) {
-                return Err(unfit("erasures do not ascend"));
+                return Err(inconsistent("erasures do not ascend"));
             }
             ids.insert(id);
         }
         Ok(ids)
     }
 
-    fn wrong(&self, name: &str, how: &str) -> Damage {
-        Damage::new("MAN-02", format!("{name} of {} is {how}", self.what))
+    fn damage(&self, name: &str, how: &str) -> CorruptionError {
+        CorruptionError::new("MAN-02", format!("{name} of {} is {how}", self.what))
     }
 }
 
@@ -260,7 +263,7 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn decode_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let right =
         digits.len() == N * 2 && digits.iter().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'));

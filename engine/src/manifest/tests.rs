@@ -9,7 +9,7 @@ use super::*;
 use crate::ids::{Seq, StoreId};
 use crate::limits::{DIMENSIONS_MAX, ERASURES_PENDING_MAX, LOGS_MAX, SEGMENTS_MAX};
 use crate::os::clock::Micros;
-use crate::os::disk::RealDisk;
+use crate::os::disk::FsDisk;
 
 fn entry(number: u64, first_seq: Seq, last_seq: Seq) -> SegmentEntry {
     SegmentEntry {
@@ -38,7 +38,7 @@ fn sample() -> Manifest {
         segments: vec![entry(3, 1, 4), entry(6, 5, 9)],
         logs: vec![5, 7],
         erasures: [1, 77, u128::MAX].into(),
-        ..Manifest::first(StoreId(77), Micros(5))
+        ..Manifest::initial(StoreId(77), Micros(5))
     }
 }
 
@@ -62,14 +62,14 @@ fn assert_rule(found: &Result<Manifest, OpenError>, rule: &str) {
 }
 
 #[test]
-fn a_manifest_gives_back_what_it_was_given() {
+fn manifest_roundtrips() {
     assert_eq!(decode("m", &sample().encode()).unwrap(), sample());
-    let first = Manifest::first(StoreId(1), Micros(2));
+    let first = Manifest::initial(StoreId(1), Micros(2));
     assert_eq!(decode("m", &first.encode()).unwrap(), first);
 }
 
 #[test]
-fn every_flipped_byte_and_every_cut_is_damage() {
+fn manifest_flips_and_truncations_are_corruption() {
     let file = sample().encode();
     for at in 0..file.len() {
         let mut bad = file.clone();
@@ -80,14 +80,14 @@ fn every_flipped_byte_and_every_cut_is_damage() {
 }
 
 #[test]
-fn segments_that_overlap_are_refused() {
+fn overlapping_segments_are_rejected() {
     let mut manifest = sample();
     manifest.segments[1].first_seq = 4;
     assert_rule(&decode("m", &manifest.encode()), "MAN-04");
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_when_read_and_when_written() {
+fn inconsistent_manifest_is_rejected_on_read_and_write() {
     type Change = fn(&mut Manifest);
     let changes: [(&str, Change); 18] = [
         ("two segments of one number", |m| m.segments[1].number = 3),
@@ -115,22 +115,22 @@ fn what_contradicts_itself_is_refused_when_read_and_when_written() {
         ("a width without embeddings", |m| m.segments[0].vectors = 0),
     ];
     let folder = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(folder.path()).unwrap();
+    let disk = FsDisk::open(folder.path()).unwrap();
     for (what, change) in changes {
         let mut manifest = sample();
         change(&mut manifest);
         let error = decode("m", &manifest.encode()).expect_err(what).to_string();
         assert!(error.contains("MAN-06"), "{what}: {error}");
-        manifest.put_in_place(&disk).expect_err(what);
+        manifest.install(&disk).expect_err(what);
     }
     assert_eq!(disk.names().unwrap(), [""; 0], "nothing was written");
-    sample().put_in_place(&disk).unwrap();
+    sample().install(&disk).unwrap();
     let (found, bytes) = Manifest::newest(&disk, &disk.names().unwrap()).unwrap().unwrap();
     assert_eq!((found, bytes), (sample(), sample().encode().len() as u64));
 }
 
 #[test]
-fn erasures_are_ids_that_ascend() {
+fn pending_erasures_must_be_ascending_ids() {
     let id = |n: u128| hex(&n.to_le_bytes());
     let with = |ids: Value| changed(|value| value["erasures"] = ids);
     with(json!([id(1), id(2)])).unwrap();
@@ -143,7 +143,7 @@ fn erasures_are_ids_that_ascend() {
 }
 
 #[test]
-fn every_field_must_be_there() {
+fn missing_manifest_field_is_corruption() {
     let names: Vec<String> =
         serde_json::from_slice::<Value>(sample().encode().split(|&b| b == b'\n').next().unwrap())
             .unwrap()
@@ -165,7 +165,7 @@ fn every_field_must_be_there() {
 
 /// A version 1 manifest has no logs, no erasures and no embedding widths, and declares only its segments synced.
 #[test]
-fn manifests_of_version_1_are_read() {
+fn version_1_manifest_is_read() {
     let first = |value: &mut Value| {
         value["read_version"] = 1.into();
         value["write_version"] = 1.into();
@@ -187,7 +187,7 @@ fn manifests_of_version_1_are_read() {
     };
     let found = changed(first).unwrap();
     assert_eq!(found, wanted);
-    assert!(found.may_write());
+    assert!(found.can_write());
     let rewritten = decode("m", &found.encode()).unwrap();
     assert_eq!((rewritten.read_version, rewritten.write_version), (READ_VERSION, WRITE_VERSION));
     let bare = changed(|value| {
@@ -198,12 +198,12 @@ fn manifests_of_version_1_are_read() {
 }
 
 #[test]
-fn a_newer_version_is_refused_or_only_read() {
+fn newer_manifest_version_is_rejected_or_read_only() {
     let newer = WRITE_VERSION + 1;
     let read_only = changed(|value| value["write_version"] = newer.into()).unwrap();
-    assert!(!read_only.may_write());
+    assert!(!read_only.can_write());
     let folder = tempfile::tempdir().unwrap();
-    read_only.put_in_place(&RealDisk::open(folder.path()).unwrap()).unwrap_err();
+    read_only.install(&FsDisk::open(folder.path()).unwrap()).unwrap_err();
     let refused = changed(|value| {
         value["read_version"] = newer.into();
         value["write_version"] = newer.into();
@@ -215,7 +215,7 @@ fn a_newer_version_is_refused_or_only_read() {
 
 /// All lists and numbers have their maximum.
 #[test]
-fn the_longest_manifest_is_read_again() {
+fn largest_manifest_roundtrips() {
     let half = i64::MAX as u64 / 2;
     let share = half / SEGMENTS_MAX as u64 / 2;
     let logs = half - LOGS_MAX as u64..half;
@@ -255,21 +255,24 @@ fn the_longest_manifest_is_read_again() {
 }
 
 #[test]
-fn what_comes_behind_all_that_went_lists_nothing_and_leaves_nothing() {
-    let before = Listing::of(sample());
+fn emptied_manifest_lists_nothing_and_makes_all_files_obsolete() {
+    let before = ManifestView::new(sample());
     assert!(!before.is_empty());
     // A log exists that no manifest has listed so far.
-    let after = Listing::read(&before.emptied(15, 40).unwrap()).unwrap();
+    let after = ManifestView::parse(&before.encode_emptied(15, 40).unwrap()).unwrap();
     assert!(after.is_empty() && after.files().next().is_none());
     assert_eq!((after.number(), after.last_seq(), after.synced_seq()), (2, 15, 15));
     assert_eq!((after.store(), after.model()), (before.store(), before.model()));
-    assert_eq!((after.log_floor(), after.erasures()), (41, 0));
+    assert_eq!((after.log_floor(), after.erasure_count()), (41, 0));
     let names = ["log-", "segment-", "manifest-"].map(|kind| format!("{kind}{:020}", 1));
-    assert_eq!(after.leaves_behind(&names), names);
-    let next = Listing::read(&after.emptied(15, 0).unwrap()).unwrap();
+    assert_eq!(after.obsolete_files(&names), names);
+    let next = ManifestView::parse(&after.encode_emptied(15, 0).unwrap()).unwrap();
     assert_eq!((next.number(), next.log_floor()), (3, 41));
-    assert!(before.emptied(15, u64::MAX).is_err() && before.emptied(NUMBER_MAX + 1, 40).is_err());
+    assert!(
+        before.encode_emptied(15, u64::MAX).is_err()
+            && before.encode_emptied(NUMBER_MAX + 1, 40).is_err()
+    );
     let newer = Manifest { write_version: WRITE_VERSION + 1, ..sample() };
-    let refused = Listing::of(newer).emptied(15, 40).unwrap_err();
+    let refused = ManifestView::new(newer).encode_emptied(15, 40).unwrap_err();
     assert!(matches!(refused, OpenError::TooNew { version, .. } if version > WRITE_VERSION));
 }

@@ -1,10 +1,10 @@
-use crate::error::{Damage, DiskError};
+use crate::error::{CorruptionError, DiskError};
 
 /// Error of a merge. The incomplete output in the sink is unusable.
 #[derive(Debug)]
 pub(crate) enum MergeError {
     /// An input breaks a rule of the format.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// The result would be larger than a segment can be (SEG-21, WRD-14).
     TooLarge(String),
     /// The sink failed.
@@ -26,8 +26,8 @@ impl std::fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-impl From<Damage> for MergeError {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for MergeError {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::rows::RowMap;
-use crate::error::Damage;
+use super::row_map::RowMap;
+use crate::error::CorruptionError;
 use crate::layout::*;
 use crate::segment::Segment;
 
 /// Columns of symbol codes.
-const CODES: [(Column, Table); 10] = [
+const CODE_COLUMNS: [(Column, Table); 10] = [
     (ITEM_KIND, Table::Items),
     (ITEM_MODALITY, Table::Items),
     (ITEM_RECORDED_BY, Table::Items),
@@ -22,24 +22,28 @@ const CODES: [(Column, Table); 10] = [
     (TOMBSTONE_BY, Table::Tombstones),
 ];
 /// Columns of lists of symbol codes, all of items.
-const CODE_LISTS: [(Column, Column); 2] = [(TAG_OFFSETS, TAG_CODES), (GATE_OFFSETS, GATE_CODES)];
+const CODE_LIST_COLUMNS: [(Column, Column); 2] =
+    [(TAG_OFFSETS, TAG_CODES), (GATE_OFFSETS, GATE_CODES)];
 
 /// Symbols of a merged segment.
-pub(super) struct Renamed {
+pub(super) struct MergedSymbols {
     pub(super) offsets: Vec<u64>,
     pub(super) bytes: Vec<u8>,
     /// New code of each old code, per input; entries of unused codes are meaningless.
     pub(super) codes: Vec<Vec<u32>>,
 }
 
-impl Renamed {
-    pub(super) fn of(segments: &[Arc<Segment>], rows: &[RowMap]) -> Result<Self, Damage> {
+impl MergedSymbols {
+    pub(super) fn merge(
+        segments: &[Arc<Segment>],
+        rows: &[RowMap],
+    ) -> Result<Self, CorruptionError> {
         // Each name with its occurrences: input and old code.
         let mut names: BTreeMap<&[u8], Vec<(usize, usize)>> = BTreeMap::new();
         let mut codes = Vec::with_capacity(segments.len());
         for (input, (segment, map)) in segments.iter().zip(rows).enumerate() {
-            let used = used(segment, map)?;
-            let texts = segment.pieces::<u64, u8>(SYMBOL_OFFSETS, SYMBOL_BYTES)?;
+            let used = used_symbols(segment, map)?;
+            let texts = segment.var_len_column::<u64, u8>(SYMBOL_OFFSETS, SYMBOL_BYTES)?;
             for code in (0..used.len()).filter(|&code| used[code]) {
                 names.entry(texts.get(code)?).or_default().push((input, code));
             }
@@ -62,30 +66,36 @@ impl Renamed {
 }
 
 /// Returns a flag per symbol: true if a retained row uses it. On success, every code of these rows is valid.
-fn used(segment: &Segment, map: &RowMap) -> Result<Vec<bool>, Damage> {
+fn used_symbols(segment: &Segment, map: &RowMap) -> Result<Vec<bool>, CorruptionError> {
     let mut used = vec![false; segment.header().symbols as usize];
-    for (column, table) in CODES {
-        let codes = segment.view::<u32>(column)?;
-        for run in map.of(table).runs() {
-            mark(segment, column, codes.range(run.start, run.end)?, &mut used)?;
+    for (column, table) in CODE_COLUMNS {
+        let codes = segment.column::<u32>(column)?;
+        for run in map.table(table).runs() {
+            mark_used(segment, column, codes.range(run.start, run.end)?, &mut used)?;
         }
     }
-    for (offsets, column) in CODE_LISTS {
-        let (bounds, codes) = segment.pieces::<u32, u32>(offsets, column)?.whole()?;
+    for (offsets, column) in CODE_LIST_COLUMNS {
+        let (bounds, codes) =
+            segment.var_len_column::<u32, u32>(offsets, column)?.checked_parts()?;
         for run in map.items.runs() {
             let (from, to) = (bounds[run.start] as usize, bounds[run.end] as usize);
-            mark(segment, column, codes.range(from, to)?, &mut used)?;
+            mark_used(segment, column, codes.range(from, to)?, &mut used)?;
         }
     }
     Ok(used)
 }
 
-fn mark(segment: &Segment, column: Column, codes: &[u32], used: &mut [bool]) -> Result<(), Damage> {
+fn mark_used(
+    segment: &Segment,
+    column: Column,
+    codes: &[u32],
+    used: &mut [bool],
+) -> Result<(), CorruptionError> {
     let symbols = used.len();
     for &code in codes {
         let Some(is_used) = used.get_mut(code as usize) else {
             let detail = format!("symbol {code} of {symbols}");
-            return Err(segment.wrong("SEG-12", column, detail));
+            return Err(segment.damage("SEG-12", column, detail));
         };
         *is_used = true;
     }

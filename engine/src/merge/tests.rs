@@ -10,9 +10,9 @@ use crate::ids::{EdgeId, ItemId, SourceId};
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, Span, TombstoneDraft};
 use crate::limits::SEGMENT_ROWS_MAX;
 use crate::os::clock::Micros;
-use crate::os::disk::{Disk, FileBytes, RealDisk};
-use crate::pace::FullSpeed;
+use crate::os::disk::{Disk, FileBytes, FsDisk};
 use crate::segment::{FileSink, SegmentBuilder};
+use crate::throttle::NoThrottle;
 
 const DIMENSIONS: usize = 40;
 const NAMES: [&str; 6] = ["ada", "note", "chunk", "zeta", "b", ""];
@@ -158,7 +158,7 @@ impl Made {
                 by: dice.name(),
                 reason: WORDS[dice.below(7)].to_owned(),
                 erase,
-                gone,
+                target_erased: gone,
                 supersedes,
             });
         }
@@ -187,13 +187,13 @@ fn segments(groups: &[Vec<Batch>]) -> Vec<Arc<Segment>> {
     let mut seq = 1;
     let mut segments = Vec::new();
     for batches in groups {
-        segments.push(Arc::new(Segment::held(built(seq, batches))));
+        segments.push(Arc::new(Segment::from_heap(built(seq, batches))));
         seq += batches.len() as u64;
     }
     segments
 }
 
-fn merged(segments: &[Arc<Segment>], erased: &Erased) -> (AlignedBytes, Merged) {
+fn merged(segments: &[Arc<Segment>], erased: &ErasedIds) -> (AlignedBytes, MergeOutput) {
     let mut bytes = AlignedBytes::default();
     let merged = merge_to(segments, erased, &mut bytes).unwrap();
     assert_eq!(merged.bytes, bytes.as_slice().len() as u64);
@@ -206,20 +206,20 @@ fn assert_same(one: &AlignedBytes, other: &AlignedBytes) {
         return;
     }
     let open = |bytes: &AlignedBytes| {
-        Segment::open("a test", FileBytes::copied(bytes.as_slice())).unwrap()
+        Segment::open("a test", FileBytes::copy_from(bytes.as_slice())).unwrap()
     };
     let (one, other) = (open(one), open(other));
     assert_eq!(one.header(), other.header());
     for spec in COLUMNS {
         let cells = |segment: &Segment| {
-            segment.view::<u8>(Column(spec.number)).unwrap().all().unwrap().to_vec()
+            segment.column::<u8>(Column(spec.number)).unwrap().all().unwrap().to_vec()
         };
         assert_eq!(cells(&one), cells(&other), "{}", spec.name);
     }
     panic!("the columns are the same, their places are not");
 }
 
-fn without(batch: &Batch, erased: &Erased) -> Batch {
+fn without(batch: &Batch, erased: &ErasedIds) -> Batch {
     let gone: Vec<u128> = erased.ids().collect();
     let stays = |id: u128| !gone.contains(&id);
     let mut batch = batch.clone();
@@ -231,13 +231,13 @@ fn without(batch: &Batch, erased: &Erased) -> Batch {
 
 proptest! {
     #[test]
-    fn merging_is_building_from_all_batches_at_once(seed in 1u64..) {
+    fn merge_equals_building_from_all_batches(seed in 1u64..) {
         let mut dice = Dice(seed);
         let (groups, _) = groups(&mut dice);
         let segments = segments(&groups);
-        let (bytes, merged) = merged(&segments, &Erased::default());
+        let (bytes, merged) = merged(&segments, &ErasedIds::default());
         assert_same(&bytes, &built(1, groups.iter().flatten()));
-        let segment = Segment::held(bytes);
+        let segment = Segment::from_heap(bytes);
         segment.check_padding().unwrap();
         prop_assert_eq!(*segment.header(), merged.header);
         for (old, map) in segments.iter().zip(&merged.rows) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_without_some_rows_is_building_without_them(seed in 1u64..) {
+    fn merge_excluding_rows_equals_building_without_them(seed in 1u64..) {
         let mut dice = Dice(seed);
         let (groups, made) = groups(&mut dice);
         let mut erased = vec![0, u128::MAX];
@@ -258,13 +258,13 @@ proptest! {
                 erased.push(*id);
             }
         }
-        let erased = Erased::new(erased);
+        let erased = ErasedIds::new(erased);
         let segments = segments(&groups);
         let (bytes, merged) = merged(&segments, &erased);
         let fewer: Vec<Batch> =
             groups.iter().flatten().map(|batch| without(batch, &erased)).collect();
         assert_same(&bytes, &built(1, &fewer));
-        let segment = Segment::held(bytes);
+        let segment = Segment::from_heap(bytes);
         for (old, map) in segments.iter().zip(&merged.rows) {
             for row in 0..old.header().items {
                 let (id, new) = (old.item_id(row).unwrap(), map.items.new_row(row));
@@ -279,17 +279,17 @@ proptest! {
         // A merge in two steps has the same result.
         if let Some((first, rest)) = segments.split_first() {
             let (later, _) = super::tests::merged(rest, &erased);
-            let two = [first.clone(), Arc::new(Segment::held(later))];
+            let two = [first.clone(), Arc::new(Segment::from_heap(later))];
             let (again, _) = super::tests::merged(&two, &erased);
             assert_same(&Segment::copy(&segment), &again);
         }
     }
 
     #[test]
-    fn look_ups_find_what_a_walk_through_all_rows_finds(seed in 1u64..) {
+    fn lookups_in_a_merged_segment_equal_a_full_scan(seed in 1u64..) {
         let mut dice = Dice(seed);
         let (groups, made) = groups(&mut dice);
-        let segment = Segment::held(built(1, groups.iter().flatten()));
+        let segment = Segment::from_heap(built(1, groups.iter().flatten()));
         let header = *segment.header();
         for &id in made.items.iter().chain(&[0, 5, u128::MAX]) {
             let id = ItemId(id);
@@ -341,14 +341,14 @@ fn large() -> Vec<Arc<Segment>> {
 }
 
 #[test]
-fn what_was_merged_into_a_file_is_what_was_merged_on_the_heap() {
+fn file_merge_and_heap_merge_have_equal_rows() {
     let segments = large();
-    let (bytes, _) = merged(&segments, &Erased::default());
+    let (bytes, _) = merged(&segments, &ErasedIds::default());
     let folder = tempfile::tempdir().unwrap();
-    let disk = RealDisk::open(folder.path()).unwrap();
+    let disk = FsDisk::open(folder.path()).unwrap();
     let file = disk.create("segment-00000000000000000001").unwrap();
-    let mut sink = FileSink::new(&*file, &FullSpeed);
-    let merged = merge_to(&segments, &Erased::default(), &mut sink).unwrap();
+    let mut sink = FileSink::new(&*file, &NoThrottle);
+    let merged = merge_to(&segments, &ErasedIds::default(), &mut sink).unwrap();
     let sha256 = sink.finish().unwrap();
     let found = disk.read("segment-00000000000000000001", merged.bytes).unwrap();
     assert_eq!(merged.bytes, found.len() as u64);
@@ -357,16 +357,16 @@ fn what_was_merged_into_a_file_is_what_was_merged_on_the_heap() {
 }
 
 #[test]
-fn damage_in_an_input_is_an_error_that_names_the_file() {
+fn corrupt_input_fails_the_merge_and_names_its_file() {
     let segments = large();
     let good = segments[1].raw();
     assert!(good.len() > 4 * PAGE_BYTES, "{} bytes are few pages", good.len());
     for at in (0..good.len()).step_by(4099) {
         let mut bad = good.to_vec();
         bad[at] ^= 0x20;
-        let Ok(second) = Segment::open("segment-2", FileBytes::copied(&bad)) else { continue };
+        let Ok(second) = Segment::open("segment-2", FileBytes::copy_from(&bad)) else { continue };
         let inputs = [segments[0].clone(), Arc::new(second)];
-        let found = merge_to(&inputs, &Erased::default(), &mut AlignedBytes::default());
+        let found = merge_to(&inputs, &ErasedIds::default(), &mut AlignedBytes::default());
         let MergeError::Damaged(damage) = found.map(drop).unwrap_err() else {
             panic!("byte {at}: not damage");
         };
@@ -395,56 +395,56 @@ fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// Covers wrong bytes under valid checksums.
 #[test]
-fn no_byte_of_an_input_makes_the_merge_panic() {
+fn corrupt_input_bytes_never_panic_the_merge() {
     let mut dice = Dice(11);
     let mut made = Made { ascending: false, ..Made::default() };
     let (one, two) = (made.batch(&mut dice), made.batch(&mut dice));
     let good = built(1, [&one]).as_slice().to_vec();
-    let other = Arc::new(Segment::held(built(2, [&two])));
+    let other = Arc::new(Segment::from_heap(built(2, [&two])));
     assert!(other.header().edges > 0 && other.header().vectors > 0 && !made.edges.is_empty());
-    let erased = Erased::new(made.items.iter().copied().step_by(2));
+    let erased = ErasedIds::new(made.items.iter().copied().step_by(2));
     let mut refused = 0;
     for at in (0..good.len() - TRAILER_BYTES).filter(|at| good[*at] != 0 || at % 16 == 0) {
         let mut bad = good.clone();
         bad[at] ^= [0x01, 0x02, 0x80, 0xff][at % 4];
-        let Ok(first) = Segment::open("segment-1", FileBytes::copied(&resealed(bad))) else {
+        let Ok(first) = Segment::open("segment-1", FileBytes::copy_from(&resealed(bad))) else {
             continue;
         };
         let inputs = [Arc::new(first), other.clone()];
         let parts = inputs.clone().map(|segment| {
             let header = *segment.header();
-            let state = RowState::fresh(header.items as usize, header.edges as usize);
-            Part { segment, state: Arc::new(state) }
+            let state = RowState::empty(header.items as usize, header.edges as usize);
+            SegmentSnapshot { segment, state: Arc::new(state) }
         });
-        refused += usize::from(merge(&parts).is_err());
+        refused += usize::from(merge_segments(&parts).is_err());
         let mut bytes = AlignedBytes::default();
         if merge_to(&inputs, &erased, &mut bytes).is_ok() {
-            Segment::held(bytes);
+            Segment::from_heap(bytes);
         }
     }
     assert!(refused > 50, "only {refused} changes were refused");
 }
 
 #[test]
-fn states_are_carried_over_to_the_rows_that_stay() {
+fn row_states_are_mapped_to_surviving_rows() {
     let segments = large();
-    let parts: Vec<Part> = segments
+    let parts: Vec<SegmentSnapshot> = segments
         .iter()
         .map(|segment| {
             let header = segment.header();
-            let mut state = RowState::fresh(header.items as usize, header.edges as usize);
-            let every = |step, rows, bits: &mut crate::state::Bits| {
+            let mut state = RowState::empty(header.items as usize, header.edges as usize);
+            let every = |step, rows, bits: &mut crate::row_state::RowBitmap| {
                 assert!((0..rows).step_by(step).all(|row| bits.insert(row)));
             };
             every(3, header.items, &mut state.tombstoned);
             every(5, header.items, &mut state.superseded);
             every(4, header.edges, &mut state.edges_tombstoned);
-            Part { segment: segment.clone(), state: Arc::new(state) }
+            SegmentSnapshot { segment: segment.clone(), state: Arc::new(state) }
         })
         .collect();
     let erased = [0, 7, 12].map(|row| segments[1].item_id(row).unwrap().0);
-    let (_, merged) = merged(&segments, &Erased::new(erased));
-    let state = merged.carry_states(&parts);
+    let (_, merged) = merged(&segments, &ErasedIds::new(erased));
+    let state = merged.merge_states(&parts);
     let mut carried = 0;
     for (map, part) in merged.rows.iter().zip(&parts) {
         for row in 0..part.segment.header().items {
@@ -459,12 +459,12 @@ fn states_are_carried_over_to_the_rows_that_stay() {
         }
     }
     assert_eq!(state.tombstoned.count(), carried);
-    let whole = merge(&parts).unwrap();
+    let whole = merge_segments(&parts).unwrap();
     assert!(whole.state.tombstoned.count() > carried, "two of the erased were tombstoned");
 }
 
 #[test]
-fn embeddings_of_two_widths_do_not_merge() {
+fn embeddings_of_different_dimensions_do_not_merge() {
     let of_width = |seq, width| {
         let item = ItemDraft {
             id: Some(ItemId(u128::from(seq))),
@@ -472,19 +472,19 @@ fn embeddings_of_two_widths_do_not_merge() {
             ..ItemDraft::default()
         };
         let batch = Batch { items: vec![item], ..Batch::default() };
-        Arc::new(Segment::held(built(seq, [&batch])))
+        Arc::new(Segment::from_heap(built(seq, [&batch])))
     };
     let inputs = [of_width(1, 4), of_width(2, 5)];
-    let why = merge_to(&inputs, &Erased::default(), &mut AlignedBytes::default()).unwrap_err();
+    let why = merge_to(&inputs, &ErasedIds::default(), &mut AlignedBytes::default()).unwrap_err();
     assert!(why.to_string().contains("MAN-06"), "{why}");
     // An input whose vectors are all erased does not affect the dimensions.
-    let (_, merged) = merged(&inputs, &Erased::new([2]));
+    let (_, merged) = merged(&inputs, &ErasedIds::new([2]));
     assert_eq!((merged.header.dimensions, merged.header.vectors), (4, 1));
     assert_eq!((merged.header.first_seq, merged.header.last_seq), (1, 2));
 }
 
 #[test]
-fn a_table_of_too_many_rows_is_refused() {
+fn too_large_table_is_rejected() {
     assert_eq!(
         row_count(Table::Items, SEGMENT_ROWS_MAX as u64).unwrap() as usize,
         SEGMENT_ROWS_MAX
@@ -497,7 +497,7 @@ fn a_table_of_too_many_rows_is_refused() {
 
 /// Merging the postings takes most of the time and writes nothing, so the sink must be polled meanwhile.
 #[test]
-fn a_sink_is_asked_again_and_again_before_the_first_byte() {
+fn merge_polls_the_sink_before_its_first_byte() {
     struct Asked {
         times: std::cell::Cell<usize>,
         at_first_byte: Option<usize>,
@@ -509,7 +509,7 @@ fn a_sink_is_asked_again_and_again_before_the_first_byte() {
             Ok(())
         }
 
-        fn worked(&self) -> bool {
+        fn after_work(&self) -> bool {
             self.times.set(self.times.get() + 1);
             self.times.get() != self.ends_at
         }
@@ -521,10 +521,10 @@ fn a_sink_is_asked_again_and_again_before_the_first_byte() {
     let note = ItemDraft { text, kind, modality, searchable: true, ..ItemDraft::default() };
     let id = |n: u128| ItemDraft { id: Some(ItemId(n)), ..note.clone() };
     let batch = Batch { items: (1..=12).map(id).collect(), ..Batch::default() };
-    let segment = Arc::new(Segment::held(built(1, [&batch])));
+    let segment = Arc::new(Segment::from_heap(built(1, [&batch])));
     let merged = |ends_at: usize| {
         let mut sink = Asked { times: Default::default(), at_first_byte: None, ends_at };
-        let merged = merge_to(std::slice::from_ref(&segment), &Erased::default(), &mut sink);
+        let merged = merge_to(std::slice::from_ref(&segment), &ErasedIds::default(), &mut sink);
         (merged.map(drop), sink.at_first_byte, sink.times.get())
     };
     let (whole, asked, _) = merged(0);

@@ -14,10 +14,10 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 pub use super::disk_read::{DiskRead, FileStamp};
-use super::held::HeldLock;
+use super::file_lock::FileLock;
 pub use super::mmap::FileBytes;
 use crate::error::DiskError;
-use crate::layout::{self, UNFINISHED};
+use crate::layout::{self, UNFINISHED_SUFFIX};
 
 /// Lock that excludes other processes from the directory until it is dropped.
 pub trait DiskLock: Send + Sync + Debug {}
@@ -59,11 +59,11 @@ pub trait Disk: Send + Sync + Debug {
 
 /// Directory of the real file system.
 #[derive(Debug, Clone)]
-pub struct RealDisk {
+pub struct FsDisk {
     root: PathBuf,
 }
 
-impl RealDisk {
+impl FsDisk {
     /// Opens the directory at `root`, or creates it with mode 0700.
     pub fn open(root: &Path) -> Result<Self, DiskError> {
         let fail = |error| DiskError::new("create", root.display().to_string(), error);
@@ -77,15 +77,15 @@ impl RealDisk {
         Ok(Self { root: root.to_owned() })
     }
 
-    fn fail(action: &'static str, name: &str) -> impl FnOnce(io::Error) -> DiskError {
+    fn disk_error(action: &'static str, name: &str) -> impl FnOnce(io::Error) -> DiskError {
         move |error| DiskError::new(action, name, error)
     }
 
     /// Opens a file for reading. A file that is only partially present is reported as such, not as missing, which would
     /// count as corruption.
-    fn existing(&self, name: &str) -> Result<File, DiskError> {
+    fn open_existing(&self, name: &str) -> Result<File, DiskError> {
         File::open(self.root.join(name)).map_err(|error| {
-            let is_part = |there: &String| layout::is_part_of(there, name);
+            let is_part = |there: &String| layout::is_partial_of(there, name);
             let is_missing = error.kind() == io::ErrorKind::NotFound && layout::is_mapped(name);
             let has_part = is_missing && self.names().is_ok_and(|names| names.iter().any(is_part));
             let part = "only a part of it is here; a server that has its remote fetches the rest";
@@ -94,17 +94,17 @@ impl RealDisk {
     }
 }
 
-impl DiskLock for HeldLock {}
+impl DiskLock for FileLock {}
 
 #[derive(Debug)]
-struct RealFile {
+struct FsFile {
     name: String,
     file: File,
-    length: Mutex<Length>,
+    length: Mutex<FileLength>,
 }
 
 #[derive(Debug, Default)]
-struct Length {
+struct FileLength {
     /// Bytes appended so far.
     end: u64,
     /// End of the zeros after them.
@@ -112,13 +112,13 @@ struct Length {
 }
 
 #[derive(Debug)]
-struct RealRead {
+struct FsRead {
     name: String,
     file: File,
     stamp: FileStamp,
 }
 
-impl DiskRead for RealRead {
+impl DiskRead for FsRead {
     fn bytes(&self) -> u64 {
         self.stamp.bytes
     }
@@ -128,15 +128,15 @@ impl DiskRead for RealRead {
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
-        self.file.read_exact_at(into, at).map_err(RealDisk::fail("read", &self.name))
+        self.file.read_exact_at(into, at).map_err(FsDisk::disk_error("read", &self.name))
     }
 }
 
 /// Zeros for one write call.
 static ZEROS: [u8; 64 << 10] = [0; _];
 
-impl RealFile {
-    fn length(&self) -> MutexGuard<'_, Length> {
+impl FsFile {
+    fn length(&self) -> MutexGuard<'_, FileLength> {
         self.length.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -152,23 +152,25 @@ impl RealFile {
     }
 }
 
-impl DiskFile for RealFile {
+impl DiskFile for FsFile {
     fn append(&self, bytes: &[u8]) -> Result<(), DiskError> {
         let mut length = self.length();
-        self.file.write_all_at(bytes, length.end).map_err(RealDisk::fail("write", &self.name))?;
+        self.file
+            .write_all_at(bytes, length.end)
+            .map_err(FsDisk::disk_error("write", &self.name))?;
         length.end += bytes.len() as u64;
         Ok(())
     }
 
     fn sync(&self) -> Result<(), DiskError> {
-        self.file.sync_data().map_err(RealDisk::fail("sync", &self.name))
+        self.file.sync_data().map_err(FsDisk::disk_error("sync", &self.name))
     }
 
     /// Allocates first, in one call, so that a full disk is detected before anything is written. Then writes the zeros:
     /// the first write to a block that is only allocated costs a commit of the file system's journal (ext4, XFS:
     /// unwritten extents).
     fn reserve(&self, bytes: u64) -> Result<(), DiskError> {
-        let fail = || RealDisk::fail("reserve", &self.name);
+        let fail = || FsDisk::disk_error("reserve", &self.name);
         let mut length = self.length();
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => (),
@@ -180,9 +182,10 @@ impl DiskFile for RealFile {
     }
 }
 
-impl Disk for RealDisk {
+impl Disk for FsDisk {
     fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-        let taken = HeldLock::take(&self.root.join("LOCK")).map_err(Self::fail("lock", "LOCK"))?;
+        let taken = FileLock::try_acquire(&self.root.join("LOCK"))
+            .map_err(Self::disk_error("lock", "LOCK"))?;
         Ok(taken.map(|lock| Box::new(lock) as Box<dyn DiskLock>))
     }
 
@@ -204,27 +207,27 @@ impl Disk for RealDisk {
             .write(true)
             .mode(0o600)
             .open(self.root.join(name))
-            .map_err(Self::fail("create", name))?;
-        Ok(Box::new(RealFile { name: name.to_owned(), file, length: Mutex::default() }))
+            .map_err(Self::disk_error("create", name))?;
+        Ok(Box::new(FsFile { name: name.to_owned(), file, length: Mutex::default() }))
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
         let path = self.root.join(name);
-        let bytes = fs::metadata(&path).map_err(Self::fail("read", name))?.len();
+        let bytes = fs::metadata(&path).map_err(Self::disk_error("read", name))?.len();
         if bytes > bytes_max {
             let why = format!("{bytes} bytes, at most {bytes_max} are allowed");
             let error = io::Error::new(io::ErrorKind::FileTooLarge, why);
             return Err(DiskError::new("read", name, error));
         }
-        fs::read(&path).map_err(Self::fail("read", name))
+        fs::read(&path).map_err(Self::disk_error("read", name))
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn DiskRead>, DiskError> {
-        let file = self.existing(name)?;
-        let known = file.metadata().map_err(Self::fail("read", name))?;
+        let file = self.open_existing(name)?;
+        let known = file.metadata().map_err(Self::disk_error("read", name))?;
         let changed = (known.ctime(), known.ctime_nsec());
         let stamp = FileStamp { bytes: known.len(), node: known.ino(), changed };
-        Ok(Box::new(RealRead { name: name.to_owned(), file, stamp }))
+        Ok(Box::new(FsRead { name: name.to_owned(), file, stamp }))
     }
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
@@ -233,16 +236,17 @@ impl Disk for RealDisk {
             let why = io::Error::other(why);
             return Err(DiskError::new("map", name, why));
         }
-        let file = self.existing(name)?;
-        FileBytes::map(&file).map_err(Self::fail("map", name))
+        let file = self.open_existing(name)?;
+        FileBytes::map(&file).map_err(Self::disk_error("map", name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        fs::rename(self.root.join(from), self.root.join(to)).map_err(Self::fail("rename", from))
+        fs::rename(self.root.join(from), self.root.join(to))
+            .map_err(Self::disk_error("rename", from))
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        fs::remove_file(self.root.join(name)).map_err(Self::fail("remove", name))
+        fs::remove_file(self.root.join(name)).map_err(Self::disk_error("remove", name))
     }
 
     fn sync_names(&self) -> Result<(), DiskError> {
@@ -253,35 +257,36 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self) -> Result<u64, DiskError> {
-        let found = rustix::fs::statvfs(&self.root)
-            .map_err(|error| Self::fail("ask for free space of", "the directory")(error.into()))?;
+        let found = rustix::fs::statvfs(&self.root).map_err(|error| {
+            Self::disk_error("ask for free space of", "the directory")(error.into())
+        })?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 
 /// Writes `bytes` as `name`, atomically: a crash leaves the whole file or none of it.
-pub(crate) fn put_in_place(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-    rename_whole(disk, name, bytes)?;
+pub(crate) fn write_atomically(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    rename_synced(disk, name, bytes)?;
     disk.sync_names()
 }
 
-/// As [`put_in_place`], for many files with one sync of the names; after a crash, any of the files may exist. Each file
+/// As [`write_atomically`], for many files with one sync of the names; after a crash, any of the files may exist. Each file
 /// is requested from `files` only when its predecessor is written, so that only one is in memory.
-pub(crate) fn put_all_in_place(
+pub(crate) fn write_all_atomically(
     disk: &dyn Disk,
     files: impl IntoIterator<Item = (String, Vec<u8>)>,
 ) -> Result<(), DiskError> {
     let mut put = 0;
     for (name, bytes) in files {
-        rename_whole(disk, &name, &bytes)?;
+        rename_synced(disk, &name, &bytes)?;
         put += 1;
     }
     if put == 0 { Ok(()) } else { disk.sync_names() }
 }
 
 /// Writes and syncs a file under its unfinished name, then renames it. The name itself is not synced.
-fn rename_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-    let fresh = format!("{name}{UNFINISHED}");
+fn rename_synced(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    let fresh = format!("{name}{UNFINISHED_SUFFIX}");
     let file = disk.create(&fresh)?;
     file.append(bytes)?;
     file.sync()?;
@@ -294,24 +299,24 @@ mod tests {
     use crate::error::Remedy;
 
     #[test]
-    fn a_file_of_which_a_part_is_here_is_not_missing() {
+    fn partial_file_is_not_reported_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = RealDisk::open(folder.path()).unwrap();
-        let name = layout::name(crate::layout::FileKind::Segment, 7);
+        let disk = FsDisk::open(folder.path()).unwrap();
+        let name = layout::file_name(crate::layout::FileKind::Segment, 7);
         assert_eq!(disk.map(&name).unwrap_err().source.kind(), io::ErrorKind::NotFound);
         disk.create(&format!("{name}.abc.part")).unwrap();
         for error in [disk.map(&name).unwrap_err(), disk.open(&name).map(drop).unwrap_err()] {
             assert!(error.to_string().contains("only a part of it is here"), "{error}");
             assert_eq!(error.remedy(), Remedy::RetryLater);
         }
-        let other = layout::name(crate::layout::FileKind::Segment, 70);
+        let other = layout::file_name(crate::layout::FileKind::Segment, 70);
         assert_eq!(disk.map(&other).unwrap_err().source.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn room_is_zeros_behind_what_was_appended() {
+    fn reserved_room_reads_as_zeros() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = RealDisk::open(folder.path()).unwrap();
+        let disk = FsDisk::open(folder.path()).unwrap();
         let file = disk.create("a").unwrap();
         let mut wanted = Vec::new();
         // Reserved space is partly used, overrun, and requested below its current end.

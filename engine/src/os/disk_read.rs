@@ -11,7 +11,7 @@ pub trait DiskRead: Send + Sync + Debug {
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
     /// Blocks until the whole file is present locally, which most files always are. Called before a read of the whole
     /// file, so that unavailable bytes are not mistaken for unreadable ones.
-    fn bring(&self) -> Result<(), DiskError> {
+    fn fetch_all(&self) -> Result<(), DiskError> {
         Ok(())
     }
     /// Stamp that distinguishes the file from any other file of its name; by default only the length.

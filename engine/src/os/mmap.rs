@@ -14,7 +14,7 @@ use memmap2::{Advice, Mmap};
 use rustix::io::Errno;
 
 use super::disk_read::DiskRead;
-use super::filling::{Filling, Unfilled};
+use super::lazy_file::{LazyFile, PageFetchError};
 use crate::error::DiskError;
 
 const LINE_BYTES: usize = 64;
@@ -26,12 +26,12 @@ pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Cache line; a vector of lines has the alignment of a mapping.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct Line([u8; LINE_BYTES]);
+pub(crate) struct CacheLine([u8; LINE_BYTES]);
 
 /// Growable bytes on the heap, aligned to 64 bytes.
 #[derive(Default)]
 pub(crate) struct AlignedBytes {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     length: usize,
 }
 
@@ -46,15 +46,15 @@ impl AlignedBytes {
         let begun = self.length % LINE_BYTES;
         let room = (LINE_BYTES - begun) % LINE_BYTES;
         let (first, rest) = bytes.split_at(bytes.len().min(room));
-        if let Some(Line(last)) = self.lines.last_mut().filter(|_| room > 0) {
+        if let Some(CacheLine(last)) = self.lines.last_mut().filter(|_| room > 0) {
             last[begun..begun + first.len()].copy_from_slice(first);
         }
         let (whole, end) = rest.as_chunks::<LINE_BYTES>();
-        self.lines.extend(whole.iter().map(|line| Line(*line)));
+        self.lines.extend(whole.iter().map(|line| CacheLine(*line)));
         if !end.is_empty() {
             let mut line = [0; LINE_BYTES];
             line[..end.len()].copy_from_slice(end);
-            self.lines.push(Line(line));
+            self.lines.push(CacheLine(line));
         }
         self.length += bytes.len();
     }
@@ -71,37 +71,37 @@ const ANY_WRITE: u32 = 0o222;
 pub enum FileBytes {
     /// Mapped, and partially present.
     #[doc(hidden)]
-    Filling(Arc<Filling>),
+    Lazy(Arc<LazyFile>),
     /// Mapped, shared with the page cache.
     #[doc(hidden)]
     Mapped(MappedFile),
     /// On the heap.
     #[doc(hidden)]
-    Held(HeldFile),
+    Heap(HeapFile),
 }
 
 /// Read-only map of a file that no longer changes.
 pub struct MappedFile(Mmap);
 
 /// Bytes of a file on the heap.
-pub struct HeldFile(AlignedBytes);
+pub struct HeapFile(AlignedBytes);
 
 impl FileBytes {
-    pub(crate) fn held(bytes: AlignedBytes) -> Self {
-        Self::Held(HeldFile(bytes))
+    pub(crate) fn from_heap(bytes: AlignedBytes) -> Self {
+        Self::Heap(HeapFile(bytes))
     }
 
     /// Copies `bytes` to the heap.
-    pub fn copied(bytes: &[u8]) -> Self {
+    pub fn copy_from(bytes: &[u8]) -> Self {
         let mut held = AlignedBytes::default();
         held.extend(bytes);
-        Self::held(held)
+        Self::from_heap(held)
     }
 
     /// Maps the whole of `file`.
     #[expect(unsafe_code, reason = "the one place where the engine maps a file")]
     pub(crate) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: a map is sound while no one alters or truncates the file. `RealDisk::map` passes only segments and
+        // SAFETY: a map is sound while no one alters or truncates the file. `FsDisk::map` passes only segments and
         // indexes. A segment or index is renamed into place after its last sync, and no code opens that name for
         // writing again (SEG-03, IDX-12): this store and later ones only unlink it or, for an index, rename another
         // file over it, which a map outlives. A foreign process that edits the file regardless is outside the promises
@@ -143,30 +143,30 @@ impl FileBytes {
         self.advise(Advice::WillNeed, whole.clone());
         let Self::Mapped(file) = self else { return Ok(()) };
         match file.0.advise_range(Advice::PopulateRead, whole.start, whole.len()) {
-            Err(error) if touch_ends_us(&error) => Err(error),
+            Err(error) if is_fatal_when_touched(&error) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Advises that few, scattered ranges of the file are read, each announced by [`Self::will_need`]. Without this
+    /// Advises that few, scattered ranges of the file are read, each announced by [`Self::advise_will_need`]. Without this
     /// advice, each first touch reads the device's whole read-ahead window, possibly megabytes.
-    pub(crate) fn is_looked_up(&self) {
+    pub(crate) fn advise_random(&self) {
         self.advise(Advice::Random, 0..self.length());
     }
 
     /// Advises that these bytes are read soon: absent pages are loaded in one read.
-    pub(crate) fn will_need(&self, range: Range<usize>) {
+    pub(crate) fn advise_will_need(&self, range: Range<usize>) {
         self.advise(Advice::WillNeed, range);
     }
 
     /// Advises that these bytes are read sequentially.
-    pub(crate) fn reads_in_order(&self, range: Range<usize>) {
+    pub(crate) fn advise_sequential(&self, range: Range<usize>) {
         self.advise(Advice::Normal, range);
     }
 
     /// Advises that all of these bytes are read often. If supported, the system loads absent bytes [`HUGE_PAGE_BYTES`]
     /// at a time, each covered by one page table entry. Returns true if the system accepts the advice.
-    pub(crate) fn wants_huge_pages(&self, range: Range<usize>) -> bool {
+    pub(crate) fn advise_huge_pages(&self, range: Range<usize>) -> bool {
         self.advise(Advice::HugePage, range)
     }
 
@@ -175,30 +175,30 @@ impl FileBytes {
         match self {
             _ if range.is_empty() => false,
             Self::Mapped(file) => file.0.advise_range(advice, range.start, range.len()).is_ok(),
-            Self::Filling(file) => file.advise(advice, range),
-            Self::Held(_) => false,
+            Self::Lazy(file) => file.advise(advice, range),
+            Self::Heap(_) => false,
         }
     }
 
     /// All bytes; empty while a lazy file is not completely present.
     pub fn as_slice(&self) -> &[u8] {
-        self.all().unwrap_or_default()
+        self.bytes_if_complete().unwrap_or_default()
     }
 
     /// Returns all bytes if they are present.
-    pub(crate) fn all(&self) -> Option<&[u8]> {
+    pub(crate) fn bytes_if_complete(&self) -> Option<&[u8]> {
         match self {
             Self::Mapped(file) => Some(&file.0),
-            Self::Held(file) => Some(file.0.as_slice()),
-            Self::Filling(file) if file.is_whole() => file.slice(0..file.length()),
-            Self::Filling(_) => None,
+            Self::Heap(file) => Some(file.0.as_slice()),
+            Self::Lazy(file) if file.is_complete() => file.slice(0..file.length()),
+            Self::Lazy(_) => None,
         }
     }
 
     /// Length in bytes, including absent ones.
     pub(crate) fn length(&self) -> usize {
         match self {
-            Self::Filling(file) => file.length(),
+            Self::Lazy(file) => file.length(),
             other => other.as_slice().len(),
         }
     }
@@ -206,23 +206,23 @@ impl FileBytes {
     /// Returns these bytes if they are present.
     pub(crate) fn slice(&self, bytes: Range<usize>) -> Option<&[u8]> {
         match self {
-            Self::Filling(file) => file.slice(bytes),
+            Self::Lazy(file) => file.slice(bytes),
             other => other.as_slice().get(bytes),
         }
     }
 
     /// Blocks until these bytes are present, which those of most files always are.
-    pub(crate) fn need(&self, bytes: Range<usize>) -> Result<(), Unfilled> {
+    pub(crate) fn ensure_present(&self, bytes: Range<usize>) -> Result<(), PageFetchError> {
         match self {
-            Self::Filling(file) => file.need(bytes),
+            Self::Lazy(file) => file.ensure_present(bytes),
             _ => Ok(()),
         }
     }
 
     /// Blocks until all bytes are present, and returns them.
-    pub(crate) fn whole(&self) -> Result<&[u8], Unfilled> {
-        if let Self::Filling(file) = self {
-            file.need_all()?;
+    pub(crate) fn ensure_complete(&self) -> Result<&[u8], PageFetchError> {
+        if let Self::Lazy(file) = self {
+            file.ensure_complete()?;
         }
         Ok(self.as_slice())
     }
@@ -252,9 +252,9 @@ impl AsRef<[u8]> for FileBytes {
 impl std::fmt::Debug for FileBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = match self {
-            Self::Filling(_) => "filling",
+            Self::Lazy(_) => "filling",
             Self::Mapped(_) => "mapped",
-            Self::Held(_) => "held",
+            Self::Heap(_) => "held",
         };
         write!(f, "{place} {} bytes", self.length())
     }
@@ -262,7 +262,7 @@ impl std::fmt::Debug for FileBytes {
 
 /// Returns true for errors of `MADV_POPULATE_READ` that mean that a touch would end the process (madvise(2)): the
 /// device cannot read the page, or its memory failed.
-fn touch_ends_us(error: &io::Error) -> bool {
+fn is_fatal_when_touched(error: &io::Error) -> bool {
     let system = error.raw_os_error();
     [Errno::FAULT, Errno::HWPOISON].iter().any(|bad| system == Some(bad.raw_os_error()))
 }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_that_nobody_can_write_is_mapped() {
+    fn writable_file_is_not_mapped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, [7; 5000]).unwrap();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_grow_piece_by_piece_are_one_behind_the_other() {
+    fn aligned_bytes_append_contiguously() {
         let all: Vec<u8> = (0..=255).cycle().take(1500).collect();
         for step in [1, 7, 63, 64, 65, 128, 200, 1500] {
             let mut grown = AlignedBytes::with_room(10);

@@ -3,6 +3,6 @@
 pub mod clock;
 pub mod disk;
 mod disk_read;
-pub(crate) mod filling;
-pub(crate) mod held;
+pub(crate) mod file_lock;
+pub(crate) mod lazy_file;
 pub(crate) mod mmap;

@@ -3,8 +3,8 @@
 //!
 //! Owns packing and unpacking, for which only the order of ids matters.
 
-use super::sealed::Segment;
-use crate::error::Damage;
+use super::reader::Segment;
+use crate::error::CorruptionError;
 use crate::ids::{ItemId, Row};
 use crate::layout::*;
 
@@ -12,15 +12,15 @@ use crate::layout::*;
 const PACKED_BYTES_MAX: usize = 5;
 
 /// Packed lists of edge rows, one list per node: the columns `*_offsets` and `*_bytes`.
-pub(crate) struct Packed {
+pub(crate) struct PackedAdjacency {
     pub(crate) offsets: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Packed {
+impl PackedAdjacency {
     /// Packs the rows: edge `row` belongs to node `ends[row]`, which is below `nodes`. If the lists are longer than a
     /// `u32` offset can address, returns `None` (SEG-21).
-    pub(crate) fn of(nodes: usize, ends: &[u32]) -> Option<Self> {
+    pub(crate) fn pack(nodes: usize, ends: &[u32]) -> Option<Self> {
         // Counting sort: within a node, the rows stay in order.
         let mut starts = vec![0u32; nodes + 1];
         for &node in ends {
@@ -73,7 +73,7 @@ fn read_leb128(bytes: &[u8]) -> Option<(u32, usize)> {
 }
 
 /// Returns the items that have an edge, in ascending order.
-pub(crate) fn nodes_of(mut ends: Vec<u128>) -> Vec<u128> {
+pub(crate) fn sorted_nodes(mut ends: Vec<u128>) -> Vec<u128> {
     // The stable sort merges input that consists of several sorted runs instead of sorting from scratch.
     ends.sort();
     ends.dedup();
@@ -85,31 +85,31 @@ pub(crate) struct EdgeRows<'seg> {
     segment: &'seg Segment,
     column: Column,
     rest: &'seg [u8],
-    before: Option<Row>,
+    previous: Option<Row>,
 }
 
 impl EdgeRows<'_> {
-    fn read(&mut self) -> Result<Row, Damage> {
-        let wrong = |detail: String| self.segment.wrong("SEG-19", self.column, detail);
+    fn read(&mut self) -> Result<Row, CorruptionError> {
+        let wrong = |detail: String| self.segment.damage("SEG-19", self.column, detail);
         let Some((number, bytes)) = read_leb128(self.rest) else {
             return Err(wrong("a row is not in LEB128".to_owned()));
         };
-        let row = match self.before {
+        let row = match self.previous {
             None => Some(number),
             Some(before) => before.checked_add(number).filter(|_| number > 0),
         };
         let edges = self.segment.header().edges;
         let Some(row) = row.filter(|&row| row < edges) else {
-            return Err(wrong(format!("{number} after {:?} is no row of {edges}", self.before)));
+            return Err(wrong(format!("{number} after {:?} is no row of {edges}", self.previous)));
         };
         self.rest = &self.rest[bytes..];
-        self.before = Some(row);
+        self.previous = Some(row);
         Ok(row)
     }
 }
 
 impl Iterator for EdgeRows<'_> {
-    type Item = Result<Row, Damage>;
+    type Item = Result<Row, CorruptionError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -125,63 +125,68 @@ impl Iterator for EdgeRows<'_> {
 
 impl Segment {
     /// Returns the node of an item; `None` if the item has no edge in this segment.
-    pub(crate) fn node_of(&self, id: ItemId) -> Result<Option<u32>, Damage> {
-        let nodes = self.view::<u128>(NODE_ID)?;
+    pub(crate) fn node_of(&self, id: ItemId) -> Result<Option<u32>, CorruptionError> {
+        let nodes = self.column::<u128>(NODE_ID)?;
         let at = nodes.lower_bound(|found| *found < id.0)?;
         let found = at < nodes.len() && nodes.get(at)? == id.0;
         Ok(found.then(|| u32::try_from(at).expect("nodes are counted in 32 bits at opening")))
     }
 
     /// Returns the item id of a node.
-    pub(crate) fn node_id(&self, node: u32) -> Result<ItemId, Damage> {
-        self.view(NODE_ID)?.get(node as usize).map(ItemId)
+    pub(crate) fn node_id(&self, node: u32) -> Result<ItemId, CorruptionError> {
+        self.column(NODE_ID)?.get(node as usize).map(ItemId)
     }
 
     /// Returns the row of a node's item; `None` if the item is in another segment.
-    pub(crate) fn node_row(&self, node: u32) -> Result<Option<Row>, Damage> {
-        let row: u32 = self.view(NODE_ROW)?.get(node as usize)?;
+    pub(crate) fn node_row(&self, node: u32) -> Result<Option<Row>, CorruptionError> {
+        let row: u32 = self.column(NODE_ROW)?.get(node as usize)?;
         if row != NO_ROW && row >= self.header().items {
             let detail = format!("node {node}: row {row} of {} items", self.header().items);
-            return Err(self.wrong("SEG-12", NODE_ROW, detail));
+            return Err(self.damage("SEG-12", NODE_ROW, detail));
         }
         Ok((row != NO_ROW).then_some(row))
     }
 
     /// Returns the start node and the end node of an edge.
-    pub(crate) fn edge_nodes(&self, row: Row) -> Result<(u32, u32), Damage> {
+    pub(crate) fn edge_nodes(&self, row: Row) -> Result<(u32, u32), CorruptionError> {
         let at = row as usize;
-        Ok((self.view(EDGE_FROM_NODE)?.get(at)?, self.view(EDGE_TO_NODE)?.get(at)?))
+        Ok((self.column(EDGE_FROM_NODE)?.get(at)?, self.column(EDGE_TO_NODE)?.get(at)?))
     }
 
     /// Returns the rows of the edges that start at a node.
-    pub(crate) fn out_rows(&self, node: u32) -> Result<EdgeRows<'_>, Damage> {
-        self.rows_at(OUT_OFFSETS, OUT_BYTES, node)
+    pub(crate) fn out_rows(&self, node: u32) -> Result<EdgeRows<'_>, CorruptionError> {
+        self.adjacency_rows(OUT_OFFSETS, OUT_BYTES, node)
     }
 
     /// Returns the rows of the edges that end at a node.
-    pub(crate) fn in_rows(&self, node: u32) -> Result<EdgeRows<'_>, Damage> {
-        self.rows_at(IN_OFFSETS, IN_BYTES, node)
+    pub(crate) fn in_rows(&self, node: u32) -> Result<EdgeRows<'_>, CorruptionError> {
+        self.adjacency_rows(IN_OFFSETS, IN_BYTES, node)
     }
 
-    fn rows_at(&self, offsets: Column, column: Column, node: u32) -> Result<EdgeRows<'_>, Damage> {
+    fn adjacency_rows(
+        &self,
+        offsets: Column,
+        column: Column,
+        node: u32,
+    ) -> Result<EdgeRows<'_>, CorruptionError> {
         let rest = self.list::<u8>(offsets, column, node)?;
-        Ok(EdgeRows { segment: self, column, rest, before: None })
+        Ok(EdgeRows { segment: self, column, rest, previous: None })
     }
 
     /// Returns true if an edge starts or ends at the item.
-    pub(crate) fn joins(&self, id: ItemId) -> Result<bool, Damage> {
+    pub(crate) fn is_node(&self, id: ItemId) -> Result<bool, CorruptionError> {
         self.node_of(id).map(|node| node.is_some())
     }
 
     /// Returns the rows of the edges that start at an item, in ascending order.
     #[cfg(test)]
-    pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
+    pub(crate) fn edge_rows_from(&self, id: ItemId) -> Result<Vec<Row>, CorruptionError> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.out_rows(node)?.collect())
     }
 
     /// Returns the rows of the edges that end at an item, in ascending order.
     #[cfg(test)]
-    pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<Vec<Row>, Damage> {
+    pub(crate) fn edge_rows_to(&self, id: ItemId) -> Result<Vec<Row>, CorruptionError> {
         self.node_of(id)?.map_or(Ok(Vec::new()), |node| self.in_rows(node)?.collect())
     }
 }
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_and_longer_forms_are_refused() {
+    fn leb128_roundtrips_and_overlong_forms_are_rejected() {
         for number in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 28, u32::MAX] {
             let mut bytes = Vec::new();
             push_leb128(number, &mut bytes);
@@ -204,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn lists_hold_the_rows_of_their_node_in_order() {
-        let packed = Packed::of(4, &[2, 0, 2, 2, 3]).unwrap();
+    fn adjacency_lists_hold_their_edge_rows_in_order() {
+        let packed = PackedAdjacency::pack(4, &[2, 0, 2, 2, 3]).unwrap();
         assert_eq!(packed.offsets, [0, 1, 1, 4, 5]);
         assert_eq!(packed.bytes, [1, 0, 2, 1, 4]);
     }

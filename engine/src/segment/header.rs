@@ -1,5 +1,5 @@
-use crate::cursor::{Cursor, Put};
-use crate::error::Damage;
+use crate::byte_reader::{ByteReader, ByteWriter};
+use crate::error::CorruptionError;
 use crate::ids::Seq;
 use crate::layout::{HEADER_BYTES, READ_VERSION, SEGMENT_MAGIC, Table, WRITE_VERSION};
 use crate::limits::{DIMENSIONS_MAX, SEGMENT_ROWS_MAX};
@@ -10,7 +10,7 @@ const RESERVED_BYTES: usize = 8;
 
 /// Fields of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Header {
+pub(crate) struct SegmentHeader {
     pub(crate) dimensions: u32,
     pub(crate) items: u32,
     pub(crate) sources: u32,
@@ -27,16 +27,16 @@ pub(super) fn read_version(header: &[u8; HEADER_BYTES]) -> u16 {
     u16::from_le_bytes([header[8], header[9]])
 }
 
-impl Header {
+impl SegmentHeader {
     /// Number of rows of all tables to which commits add.
-    pub(crate) fn rows_in_all(&self) -> u64 {
+    pub(crate) fn row_total(&self) -> u64 {
         let tables = [self.items, self.sources, self.edges, self.tombstones];
         tables.into_iter().map(u64::from).sum()
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Damage> {
-        let mut fields = Cursor::new(bytes, "SEG-01");
-        fields.take(VERSIONS_END)?;
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, CorruptionError> {
+        let mut fields = ByteReader::new(bytes, "SEG-01");
+        fields.read_slice(VERSIONS_END)?;
         let header = Self {
             dimensions: fields.u32()?,
             items: fields.u32()?,
@@ -49,18 +49,21 @@ impl Header {
             last_seq: fields.u64()?,
         };
         if fields.array::<RESERVED_BYTES>()? != [0; RESERVED_BYTES] {
-            return Err(Damage::new("SEG-17", "reserved bytes of the header are not zero"));
+            return Err(CorruptionError::new(
+                "SEG-17",
+                "reserved bytes of the header are not zero",
+            ));
         }
         let tables = [header.items, header.sources, header.edges, header.tombstones];
         let rows = tables.into_iter().chain([header.vectors, header.symbols]).max();
         if rows.is_some_and(|rows| rows as usize > SEGMENT_ROWS_MAX) {
             let detail =
                 format!("a table has {rows:?} rows, at most {SEGMENT_ROWS_MAX} are allowed");
-            return Err(Damage::new("SEG-21", detail));
+            return Err(CorruptionError::new("SEG-21", detail));
         }
         if header.dimensions > DIMENSIONS_MAX {
             let detail = format!("embeddings {} wide, at most {DIMENSIONS_MAX}", header.dimensions);
-            return Err(Damage::new("SEG-21", detail));
+            return Err(CorruptionError::new("SEG-21", detail));
         }
         Ok(header)
     }

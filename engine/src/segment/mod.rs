@@ -1,39 +1,39 @@
 //! Segments: immutable files of committed rows in columns (`format-spec/segment.md`).
 //!
 //! Each stage has its type: a [`SegmentBuilder`] grows and cannot be searched, a [`Segment`] is immutable, and the
-//! views of [`column`] read it in place.
+//! views of [`mod@column`] read it in place.
 
 mod adjacency;
-mod codes;
 mod column;
+mod column_builders;
 mod embeddings;
-mod file;
-pub(crate) mod filling;
+mod embeddings_builder;
+mod file_writer;
 mod header;
+pub(crate) mod lazy_open;
 mod lookup;
 mod raw;
-mod rescue;
-mod rows;
-mod sealed;
+mod reader;
+mod row_views;
+mod salvage;
+mod scalar_quantization;
 mod sink;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod v1;
-mod vectors;
 mod writer;
 
-pub(crate) use adjacency::{EdgeRows, Packed, nodes_of};
-pub(crate) use codes::quantise;
-pub(crate) use column::View;
-pub(crate) use embeddings::{Coded, Embeddings};
-pub(crate) use file::{Ends, FileWriter};
-pub(crate) use header::Header;
-pub(crate) use raw::{Extent, RawFile};
-pub(crate) use rescue::{Rescued, rescue};
-pub use rows::{EdgeView, ItemView, SourceView, TombstoneView};
-pub(crate) use sealed::Segment;
+pub(crate) use adjacency::{EdgeRows, PackedAdjacency, sorted_nodes};
+pub(crate) use column::ColumnView;
+pub(crate) use embeddings::{EmbeddingColumns, Int8Embeddings};
+pub(crate) use embeddings_builder::EmbeddingsBuilder;
+pub(crate) use file_writer::{EdgeEndpoints, SegmentFileWriter};
+pub(crate) use header::SegmentHeader;
+pub(crate) use raw::{ColumnExtent, RawFile};
+pub(crate) use reader::Segment;
+pub use row_views::{EdgeView, ItemView, SourceView, TombstoneView};
+pub(crate) use salvage::{SalvagedSegment, open_damaged};
+pub(crate) use scalar_quantization::quantize;
 pub(crate) use sink::{FileSink, Sink};
-pub(crate) use v1::{Opened as OpenedSegment, open_any};
-pub(crate) use vectors::Vectors;
-pub(crate) use writer::{SegmentBuilder, Uncommitted};
+pub(crate) use v1::{OpenedSegment, open_any};
+pub(crate) use writer::{SegmentBuilder, UncommittedRows};

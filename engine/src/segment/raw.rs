@@ -2,14 +2,14 @@
 //!
 //! For callers that scan a whole file rather than read rows. The meaning of the columns is left to these callers.
 
-use super::sealed::{Frame, check_page};
-use crate::cursor::Cursor;
-use crate::error::{Damage, OpenError};
+use super::reader::{SegmentLayout, check_page};
+use crate::byte_reader::ByteReader;
+use crate::error::{CorruptionError, OpenError};
 use crate::layout::{COLUMN_ALIGN, ENTRY_BYTES, HEADER_BYTES};
 
 /// Byte range of a column within its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct ColumnExtent {
     pub(crate) column: u16,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -19,39 +19,39 @@ pub(crate) struct Extent {
 pub(crate) struct RawFile<'a> {
     name: &'a str,
     bytes: &'a [u8],
-    frame: Frame,
+    frame: SegmentLayout,
 }
 
 impl<'a> RawFile<'a> {
     /// Checks magic numbers, trailer, header and directory, up to the version.
     pub(crate) fn open(name: &'a str, bytes: &'a [u8]) -> Result<Self, OpenError> {
-        Ok(Self { name, bytes, frame: Frame::of(name, bytes)? })
+        Ok(Self { name, bytes, frame: SegmentLayout::read(name, bytes)? })
     }
 
     /// Verifies every page (SEG-06) and yields the damage of each wrong page.
-    pub(crate) fn wrong_pages(&self) -> impl Iterator<Item = Damage> + use<'_> {
+    pub(crate) fn damaged_pages(&self) -> impl Iterator<Item = CorruptionError> + use<'_> {
         (0..self.frame.checks).filter_map(|page| {
             let wrong = check_page(self.bytes, self.frame.checks_at, page).err()?;
-            Some(Damage::new("SEG-06", wrong.to_string()).within(self.name))
+            Some(CorruptionError::new("SEG-06", wrong.to_string()).in_file(self.name))
         })
     }
 
     /// Returns the columns of the directory in its order, known or not.
-    pub(crate) fn extents(&self) -> Result<Vec<Extent>, Damage> {
+    pub(crate) fn extents(&self) -> Result<Vec<ColumnExtent>, CorruptionError> {
         let directory = &self.bytes[self.frame.directory_at..self.frame.checks_at];
         let mut extents = Vec::with_capacity(self.frame.entries);
         for entry in directory.chunks_exact(ENTRY_BYTES) {
-            let mut fields = Cursor::new(entry, "SEG-05");
+            let mut fields = ByteReader::new(entry, "SEG-05");
             let column = fields.u16()?;
-            fields.take(6)?;
+            fields.read_slice(6)?;
             let (start, bytes) = (fields.u64()?, fields.u64()?);
             let end = start.checked_add(bytes).filter(|&end| end <= self.end() as u64);
             let place = usize::try_from(start).ok().zip(end.and_then(|end| end.try_into().ok()));
             let Some((start, end)) = place else {
                 let detail = format!("column {column} at {start}, {bytes} bytes");
-                return Err(Damage::new("SEG-08", detail).within(self.name));
+                return Err(CorruptionError::new("SEG-08", detail).in_file(self.name));
             };
-            extents.push(Extent { column, start, end });
+            extents.push(ColumnExtent { column, start, end });
         }
         Ok(extents)
     }
@@ -67,11 +67,11 @@ impl<'a> RawFile<'a> {
 
     /// Checks that the bytes before the page checksums are exactly header, columns, zero padding and directory
     /// (SEG-24). Verifying the pages is left to the caller.
-    pub(crate) fn check_coverage(&self) -> Result<(), Damage> {
-        let wrong = |detail: String| Damage::new("SEG-24", detail).within(self.name);
+    pub(crate) fn check_coverage(&self) -> Result<(), CorruptionError> {
+        let wrong = |detail: String| CorruptionError::new("SEG-24", detail).in_file(self.name);
         let (mut end, mut before) = (HEADER_BYTES, 0);
         let extents = self.extents()?;
-        let directory = Extent { column: 0, start: self.end(), end: self.end() };
+        let directory = ColumnExtent { column: 0, start: self.end(), end: self.end() };
         for extent in extents.iter().chain([&directory]) {
             let due = end.next_multiple_of(COLUMN_ALIGN);
             if extent.start != due {
@@ -95,7 +95,7 @@ impl<'a> RawFile<'a> {
 #[cfg(test)]
 impl super::Segment {
     /// Checks that a version 2 segment consists of its columns and zero padding (SEG-24).
-    pub(crate) fn check_padding(&self) -> Result<(), Damage> {
+    pub(crate) fn check_padding(&self) -> Result<(), CorruptionError> {
         let file = RawFile::open(self.name(), self.raw()).expect("it was opened");
         file.check_coverage()
     }

@@ -1,13 +1,13 @@
 //! Destinations of a segment's bytes: the heap or a file.
 //!
-//! Owns bytes only; pages, columns and checksums of the format belong to [`super::file`].
+//! Owns bytes only; pages, columns and checksums of the format belong to [`super::file_writer`].
 
 use sha2::{Digest, Sha256};
 
 use crate::error::DiskError;
 use crate::os::disk::DiskFile;
 use crate::os::mmap::{AlignedBytes, HUGE_PAGE_BYTES};
-use crate::pace::Pace;
+use crate::throttle::Throttle;
 
 /// Write size of [`FileSink`]. If a file is written in units of a huge page, the operating system caches the file in
 /// huge pages. Later scans then read from these pages and not from the device.
@@ -19,7 +19,7 @@ pub(crate) trait Sink {
     fn put(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
 
     /// Reports work that has not written any bytes yet. Returns false if the work must end.
-    fn worked(&self) -> bool {
+    fn after_work(&self) -> bool {
         true
     }
 }
@@ -35,16 +35,16 @@ impl Sink for AlignedBytes {
 /// Writes a new file and computes the SHA-256 of its bytes. Syncing and renaming the file is left to the caller.
 pub(crate) struct FileSink<'a> {
     file: &'a dyn DiskFile,
-    pace: &'a dyn Pace,
+    throttle: &'a dyn Throttle,
     buffer: Vec<u8>,
     sha256: Sha256,
 }
 
 impl<'a> FileSink<'a> {
     /// Appends to `file`. Work without output polls `pace`.
-    pub(crate) fn new(file: &'a dyn DiskFile, pace: &'a dyn Pace) -> Self {
+    pub(crate) fn new(file: &'a dyn DiskFile, pace: &'a dyn Throttle) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Self { file, pace, buffer, sha256: Sha256::new() }
+        Self { file, throttle: pace, buffer, sha256: Sha256::new() }
     }
 
     /// Writes the buffered rest and returns the SHA-256 of all bytes.
@@ -76,8 +76,8 @@ impl Sink for FileSink<'_> {
         Ok(())
     }
 
-    fn worked(&self) -> bool {
-        self.pace.worked()
+    fn after_work(&self) -> bool {
+        self.throttle.after_work()
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::pace::FullSpeed;
+    use crate::throttle::NoThrottle;
 
     /// Length of each append.
     #[derive(Debug, Default)]
@@ -110,9 +110,9 @@ mod tests {
     /// Appends are whole huge pages, whatever the lengths of the input: only then does the system cache the file in
     /// huge pages.
     #[test]
-    fn a_file_is_written_a_huge_page_at_a_time() {
+    fn file_sink_writes_in_huge_page_units() {
         let (file, pieces) = (Pieces::default(), [7, HUGE_PAGE_BYTES + 1, 3, HUGE_PAGE_BYTES, 5]);
-        let mut sink = FileSink::new(&file, &FullSpeed);
+        let mut sink = FileSink::new(&file, &NoThrottle);
         let all = vec![9; HUGE_PAGE_BYTES + 1];
         pieces.iter().for_each(|&bytes| sink.put(&all[..bytes]).unwrap());
         let sha256 = sink.finish().unwrap();

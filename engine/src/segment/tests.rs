@@ -67,7 +67,7 @@ fn bytes() -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Segment, OpenError> {
-    Segment::open("segment-1", FileBytes::copied(bytes))
+    Segment::open("segment-1", FileBytes::copy_from(bytes))
 }
 
 fn number(bytes: &[u8], at: usize) -> usize {
@@ -113,7 +113,7 @@ fn refused(rule: &str, change: impl FnOnce(&mut [u8])) {
 }
 
 #[test]
-fn a_good_file_opens_and_shows_its_rows() {
+fn valid_segment_opens_and_returns_its_rows() {
     let segment = open(&crafted(|_| {})).unwrap();
     let batch = batch();
     for (row, wanted) in (0..).zip(&batch.items) {
@@ -130,7 +130,7 @@ fn a_good_file_opens_and_shows_its_rows() {
     let node = segment.node_of(ItemId(100)).unwrap().unwrap();
     assert_eq!(segment.node_row(node).unwrap(), None);
     let stone = segment.tombstone(0).unwrap();
-    assert_eq!((stone.erase, stone.gone), (true, false));
+    assert_eq!((stone.erase, stone.target_erased), (true, false));
     assert_eq!(stone.supersedes, [ItemId(6), ItemId(2)]);
     for old in stone.supersedes {
         assert_eq!(segment.erased_successor_rows(old).unwrap(), [0]);
@@ -143,11 +143,11 @@ fn a_good_file_opens_and_shows_its_rows() {
 }
 
 #[test]
-fn ids_that_ascend_have_no_index() {
+fn ascending_ids_have_no_permutation_column() {
     let segment = open(&bytes()).unwrap();
     let indexes = [(ITEM_BY_ID, 3), (SOURCE_BY_ID, 0), (EDGE_BY_ID, 0)];
     for (index, cells) in indexes {
-        assert_eq!(segment.view::<u32>(index).unwrap().len(), cells, "{}", index.spec().name);
+        assert_eq!(segment.column::<u32>(index).unwrap().len(), cells, "{}", index.spec().name);
     }
     for (id, row) in [(9, Some(0)), (7, Some(1)), (8, Some(2)), (6, None), (10, None)] {
         assert_eq!(segment.row_of_item(ItemId(id)).unwrap(), row);
@@ -160,10 +160,10 @@ fn ids_that_ascend_have_no_index() {
 }
 
 #[test]
-fn embeddings_begin_on_64_bytes_and_have_codes() {
+fn embeddings_are_64_byte_aligned_and_have_codes() {
     let segment = open(&bytes()).unwrap();
-    let halves = segment.view::<f16>(VECTOR_HALVES).unwrap().all().unwrap();
-    let codes = segment.view::<i8>(VECTOR_CODES).unwrap().all().unwrap();
+    let halves = segment.column::<f16>(VECTOR_HALVES).unwrap().all().unwrap();
+    let codes = segment.column::<i8>(VECTOR_CODES).unwrap().all().unwrap();
     assert_eq!((halves.len(), codes.len()), (3 * 64, 3 * 64));
     assert!(halves[WIDTH..64].iter().all(|half| half.to_bits() == 0));
     assert!(codes[WIDTH..64].iter().all(|code| *code == 0) && codes[WIDTH - 1] == 127);
@@ -175,50 +175,50 @@ fn embeddings_begin_on_64_bytes_and_have_codes() {
 /// If the system ignores the advice for huge pages, as for bytes that are not mapped, only prefetching loads the codes
 /// before they are read.
 #[test]
-fn codes_are_asked_for_unless_they_come_in_huge_pages() {
+fn codes_are_prefetched_unless_backed_by_huge_pages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("segment-1");
     std::fs::write(&path, bytes()).unwrap();
     let mapped = || FileBytes::map(&File::open(&path).unwrap()).unwrap();
-    let is_taken = mapped().wants_huge_pages(0..bytes().len());
-    for (bytes, is_taken) in [(FileBytes::copied(&bytes()), false), (mapped(), is_taken)] {
+    let is_taken = mapped().advise_huge_pages(0..bytes().len());
+    for (bytes, is_taken) in [(FileBytes::copy_from(&bytes()), false), (mapped(), is_taken)] {
         let segment = Segment::open("segment-1", bytes).unwrap();
-        let (at, length) = segment.place(VECTOR_CODES);
+        let (at, length) = segment.column_range(VECTOR_CODES);
         let codes = at / PAGE_BYTES..(at + length).div_ceil(PAGE_BYTES);
-        assert!(segment.is_asked_for(&codes), "nothing was wished for yet");
-        segment.expect_questions();
-        assert_eq!(segment.is_asked_for(&codes), !is_taken, "{is_taken}");
-        assert!(segment.is_asked_for(&(0..codes.end + 1)), "not all of it is codes");
+        assert!(segment.should_prefetch(&codes), "nothing was wished for yet");
+        segment.advise_queries();
+        assert_eq!(segment.should_prefetch(&codes), !is_taken, "{is_taken}");
+        assert!(segment.should_prefetch(&(0..codes.end + 1)), "not all of it is codes");
     }
 }
 
 #[test]
-fn a_flipped_byte_is_damage_and_never_a_newer_version() {
+fn segment_byte_flip_is_corruption_not_a_newer_version() {
     let good = bytes();
     for at in 0..good.len() {
         for mask in [1 << (at % 8), 0xff] {
             let mut bad = good.clone();
             bad[at] ^= mask;
-            let found = open_any("segment-1", FileBytes::copied(&bad)).map(drop);
+            let found = open_any("segment-1", FileBytes::copy_from(&bad)).map(drop);
             assert!(matches!(found, Err(OpenError::Damaged(_))), "byte {at} ^ {mask}: {found:?}");
         }
     }
 }
 
 #[test]
-fn versions_are_told_apart_once_the_checksum_is_right() {
+fn segment_version_is_read_only_under_a_valid_checksum() {
     let newer = open(&crafted(|bytes| bytes[8] = 3)).unwrap_err();
     assert!(matches!(newer, OpenError::TooNew { version: 3, .. }), "{newer}");
     refused("SEG-02", |bytes| bytes[8] = 0);
     refused("SEG-02", |bytes| bytes[8] = 1);
     // The file has the number of version 1, but not its columns.
-    let file = FileBytes::copied(&crafted(|bytes| bytes[8] = 1));
+    let file = FileBytes::copy_from(&crafted(|bytes| bytes[8] = 1));
     let why = open_any("segment-1", file).unwrap_err().to_string();
     assert!(why.contains("SEG-09"), "{why}");
 }
 
 #[test]
-fn reserved_bytes_are_zero() {
+fn non_zero_reserved_bytes_are_corruption() {
     refused("SEG-17", |bytes| bytes[63] = 1);
     refused("SEG-17", |bytes| bytes[56] = 0x80);
     for at in [40, 51] {
@@ -230,7 +230,7 @@ fn reserved_bytes_are_zero() {
 }
 
 #[test]
-fn padding_is_zero() {
+fn non_zero_padding_is_corruption() {
     let good = bytes();
     let padding = cells(&good, TOMBSTONE_FLAGS) + 1;
     let segment = open(&crafted(|bytes| bytes[padding] = 1)).unwrap();
@@ -240,7 +240,7 @@ fn padding_is_zero() {
 }
 
 #[test]
-fn counts_and_widths_are_bounded_and_agree() {
+fn inconsistent_counts_and_dimensions_are_corruption() {
     let put = |at: usize, number: usize| {
         let number = u32::try_from(number).unwrap().to_le_bytes();
         move |bytes: &mut [u8]| bytes[at..at + 4].copy_from_slice(&number)
@@ -258,9 +258,9 @@ fn counts_and_widths_are_bounded_and_agree() {
 
 /// Damage found in a row names its file, column and row.
 #[test]
-fn damage_names_file_column_and_row() {
+fn corruption_error_names_file_column_and_row() {
     let found = |change: &dyn Fn(&mut [u8]),
-                 read: &dyn Fn(&Segment) -> Result<(), crate::Damage>| {
+                 read: &dyn Fn(&Segment) -> Result<(), crate::CorruptionError>| {
         read(&open(&crafted(|bytes| change(bytes))).unwrap()).unwrap_err().to_string()
     };
     let item = |segment: &Segment| segment.item(1).map(drop);
@@ -290,9 +290,9 @@ fn damage_names_file_column_and_row() {
 }
 
 #[test]
-fn a_segment_of_nothing_opens() {
-    let segment = Segment::held(SegmentBuilder::default().finish());
-    assert_eq!(*segment.header(), Header::default());
+fn empty_segment_opens() {
+    let segment = Segment::from_heap(SegmentBuilder::default().finish());
+    assert_eq!(*segment.header(), SegmentHeader::default());
     assert_eq!(segment.row_of_item(ItemId(1)).unwrap(), None);
     assert_eq!(segment.symbol_code("").unwrap(), None);
     assert_eq!(segment.edge_rows_from(ItemId(1)).unwrap(), [0; 0]);
@@ -301,7 +301,7 @@ fn a_segment_of_nothing_opens() {
 
 /// Lookups skip pages that they do not need, even damaged pages.
 #[test]
-fn look_ups_read_few_pages() {
+fn lookups_read_few_pages() {
     const ITEMS: u128 = 20_000;
     let items = (1..=ITEMS).map(|n| ItemDraft {
         id: Some(ItemId(n * 2)),

@@ -6,9 +6,10 @@
 use half::f16;
 
 use super::Segment;
-use super::sealed::{Frame, look_up};
+use super::reader::{SegmentLayout, advise_lookup};
 use super::writer::SegmentBuilder;
-use crate::error::{Damage, OpenError};
+use crate::error::{CorruptionError, OpenError};
+use crate::fulltext::FulltextColumns;
 use crate::ids::{ItemId, Row};
 use crate::layout::Cells::{Any, Of, OffsetsOf, Unpadded};
 use crate::layout::Table::{Edges, Items, Sources, Symbols, Tombstones, Vectors};
@@ -17,47 +18,46 @@ use crate::layout::{
     WORD_LENGTHS, WORD_POSTINGS,
 };
 use crate::os::mmap::{AlignedBytes, FileBytes};
-use crate::words::WordColumns;
 
 const VERSION: u16 = 1;
 
 /// Opened segment of any version.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedSegment {
     pub(crate) segment: Segment,
     /// True if the file is of an older version and `segment` is its conversion on the heap.
-    pub(crate) upgraded: bool,
+    pub(crate) is_upgraded: bool,
 }
 
 /// Opens a segment of any version that this build reads. A file of an older version is converted on the heap.
-pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<Opened, OpenError> {
-    look_up(&bytes);
-    let frame = Frame::of(name, &bytes)?;
+pub(crate) fn open_any(name: &str, bytes: FileBytes) -> Result<OpenedSegment, OpenError> {
+    advise_lookup(&bytes);
+    let frame = SegmentLayout::read(name, &bytes)?;
     if frame.version != VERSION {
         let segment = Segment::open_as(name, bytes, &frame, COLUMNS)?;
-        segment.expect_questions();
-        return Ok(Opened { segment, upgraded: false });
+        segment.advise_queries();
+        return Ok(OpenedSegment { segment, is_upgraded: false });
     }
     let upgraded = upgrade(name, bytes)?;
-    Ok(Opened { segment: Segment::held_as(name, upgraded), upgraded: true })
+    Ok(OpenedSegment { segment: Segment::from_heap_named(name, upgraded), is_upgraded: true })
 }
 
 /// Converts a version 1 file to version 2: the rows pass through the builder, and the words are copied unchanged.
 pub(crate) fn upgrade(name: &str, bytes: FileBytes) -> Result<AlignedBytes, OpenError> {
-    let frame = Frame::of(name, &bytes)?;
+    let frame = SegmentLayout::read(name, &bytes)?;
     if frame.version != VERSION {
         let detail = format!("version {} where {VERSION} is wanted", frame.version);
-        return Err(Damage::new("SEG-02", detail).within(name).into());
+        return Err(CorruptionError::new("SEG-02", detail).in_file(name).into());
     }
     let old = Segment::open_as(name, bytes, &frame, COLUMNS_V1)?;
-    Ok(rewritten(&old)?)
+    Ok(rewrite(&old)?)
 }
 
-fn rewritten(old: &Segment) -> Result<AlignedBytes, Damage> {
+fn rewrite(old: &Segment) -> Result<AlignedBytes, CorruptionError> {
     let header = *old.header();
     let mut builder = SegmentBuilder::default();
-    builder.saw(header.first_seq);
-    builder.saw(header.last_seq);
+    builder.note_commit(header.first_seq);
+    builder.note_commit(header.last_seq);
     for row in 0..header.sources {
         let source = old.source(row)?;
         builder.push_source(source.seq, &source.to_draft());
@@ -70,18 +70,18 @@ fn rewritten(old: &Segment) -> Result<AlignedBytes, Damage> {
         }
         builder.push_item(item.seq, &draft, item.content_sha256);
     }
-    let (from, to) = (old.view::<u128>(EDGE_FROM)?, old.view::<u128>(EDGE_TO)?);
+    let (from, to) = (old.column::<u128>(EDGE_FROM)?, old.column::<u128>(EDGE_TO)?);
     for row in 0..header.edges {
         let at = row as usize;
-        let edge = old.edge_joining(row, ItemId(from.get(at)?), ItemId(to.get(at)?))?;
+        let edge = old.edge_between(row, ItemId(from.get(at)?), ItemId(to.get(at)?))?;
         builder.push_edge(edge.seq, &edge.to_draft());
     }
     for row in 0..header.tombstones {
-        let stone = old.plain_tombstone(row)?;
+        let stone = old.tombstone_v1(row)?;
         builder.push_tombstone(stone.seq, &stone.to_draft());
     }
-    let bytes = |column| Ok::<_, Damage>(old.view::<u8>(column)?.all()?.to_vec());
-    Ok(builder.finish_with(&WordColumns {
+    let bytes = |column| Ok::<_, CorruptionError>(old.column::<u8>(column)?.all()?.to_vec());
+    Ok(builder.finish_with(&FulltextColumns {
         dictionary: bytes(WORD_DICTIONARY)?,
         entries: bytes(WORD_ENTRIES)?,
         blocks: bytes(WORD_BLOCKS)?,
@@ -91,9 +91,9 @@ fn rewritten(old: &Segment) -> Result<AlignedBytes, Damage> {
 }
 
 /// Returns an embedding of version 1, whose rows are not padded.
-fn embedding(old: &Segment, row: Row) -> Result<&[f16], Damage> {
+fn embedding(old: &Segment, row: Row) -> Result<&[f16], CorruptionError> {
     let width = old.header().dimensions as usize;
-    old.view(VECTOR_HALVES)?.range(row as usize * width, (row as usize + 1) * width)
+    old.column(VECTOR_HALVES)?.range(row as usize * width, (row as usize + 1) * width)
 }
 
 pub(super) const EDGE_FROM: Column = Column(82);
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_1_segment_becomes_version_2_with_the_same_rows() {
+    fn version_1_segment_upgrades_with_equal_rows() {
         for (name, bytes) in golden() {
-            let frame = Frame::of(&name, &bytes[..]).unwrap();
+            let frame = SegmentLayout::read(&name, &bytes[..]).unwrap();
             let old =
-                Segment::open_as(&name, FileBytes::copied(&bytes), &frame, COLUMNS_V1).unwrap();
-            let new = open_any(&name, FileBytes::copied(&bytes)).unwrap();
-            assert!(new.upgraded);
+                Segment::open_as(&name, FileBytes::copy_from(&bytes), &frame, COLUMNS_V1).unwrap();
+            let new = open_any(&name, FileBytes::copy_from(&bytes)).unwrap();
+            assert!(new.is_upgraded);
             let (header, new) = (*old.header(), new.segment);
             assert_eq!(*new.header(), header);
             assert_eq!(new.name(), name);
@@ -231,17 +231,17 @@ mod tests {
             }
             for row in 0..header.edges {
                 let ends = [EDGE_FROM, EDGE_TO]
-                    .map(|column| ItemId(old.view(column).unwrap().get(row as usize).unwrap()));
-                let edge = old.edge_joining(row, ends[0], ends[1]).unwrap();
+                    .map(|column| ItemId(old.column(column).unwrap().get(row as usize).unwrap()));
+                let edge = old.edge_between(row, ends[0], ends[1]).unwrap();
                 assert_eq!(new.edge(row).unwrap(), edge);
                 assert!(new.edge_rows_from(edge.from).unwrap().contains(&row));
                 assert!(new.edge_rows_to(edge.to).unwrap().contains(&row));
             }
             for row in 0..header.tombstones {
-                assert_eq!(new.tombstone(row).unwrap(), old.plain_tombstone(row).unwrap());
+                assert_eq!(new.tombstone(row).unwrap(), old.tombstone_v1(row).unwrap());
             }
             let words = |segment: &Segment| {
-                segment.view::<u8>(WORD_POSTINGS).unwrap().all().unwrap().to_vec()
+                segment.column::<u8>(WORD_POSTINGS).unwrap().all().unwrap().to_vec()
             };
             assert_eq!(words(&new), words(&old));
             new.check_padding().unwrap();
@@ -249,24 +249,24 @@ mod tests {
     }
 
     #[test]
-    fn a_version_1_segment_is_not_opened_as_one_of_version_2_nor_the_other_way_round() {
+    fn segment_versions_are_not_interchangeable() {
         for (name, bytes) in golden() {
-            let why = Segment::open(&name, FileBytes::copied(&bytes)).unwrap_err().to_string();
+            let why = Segment::open(&name, FileBytes::copy_from(&bytes)).unwrap_err().to_string();
             assert!(why.contains("SEG-02") && why.contains(&name), "{why}");
-            let new = upgrade(&name, FileBytes::copied(&bytes)).unwrap();
-            let again = upgrade(&name, FileBytes::copied(new.as_slice())).map(drop).unwrap_err();
+            let new = upgrade(&name, FileBytes::copy_from(&bytes)).unwrap();
+            let again = upgrade(&name, FileBytes::copy_from(new.as_slice())).map(drop).unwrap_err();
             assert!(again.to_string().contains("SEG-02"), "{again}");
-            assert!(!open_any(&name, FileBytes::held(new)).unwrap().upgraded);
+            assert!(!open_any(&name, FileBytes::from_heap(new)).unwrap().is_upgraded);
         }
     }
 
     #[test]
-    fn a_flipped_byte_of_a_version_1_segment_is_noticed() {
+    fn version_1_segment_byte_flips_are_detected() {
         let (name, bytes) = golden().remove(0);
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[at] ^= 0x10;
-            let found = open_any(&name, FileBytes::copied(&bad)).map(drop);
+            let found = open_any(&name, FileBytes::copy_from(&bad)).map(drop);
             assert!(matches!(found, Err(OpenError::Damaged(_))), "byte {at}: {found:?}");
         }
     }

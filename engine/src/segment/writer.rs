@@ -1,34 +1,36 @@
 use half::f16;
 
-use super::adjacency::nodes_of;
-use super::file::{Ends, FileWriter};
-use super::header::Header;
-use super::tables::{Lists, Symbols, Texts, row_number, rows_by_id, sorted_rows};
-use super::vectors::Vectors;
+use super::adjacency::sorted_nodes;
+use super::column_builders::{
+    ListColumn, SymbolTable, TextColumn, row_number, rows_by_id, sorted_rows,
+};
+use super::embeddings_builder::EmbeddingsBuilder;
+use super::file_writer::{EdgeEndpoints, SegmentFileWriter};
+use super::header::SegmentHeader;
 use crate::error::DiskError;
+use crate::fulltext::{FulltextColumns, PostingsBuilder};
 use crate::ids::Seq;
 use crate::item::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
 use crate::layout::*;
 use crate::os::clock::Micros;
 use crate::os::mmap::AlignedBytes;
-use crate::words::{PostingsBuilder, WordColumns};
 
 /// Collects rows and writes them as a segment.
 #[derive(Default)]
 pub(crate) struct SegmentBuilder {
-    symbols: Symbols,
-    items: Items,
-    sources: Sources,
-    edges: Edges,
-    tombstones: Tombstones,
+    symbols: SymbolTable,
+    items: ItemColumns,
+    sources: SourceColumns,
+    edges: EdgeColumns,
+    tombstones: TombstoneColumns,
     dimensions: u32,
-    vectors: Vectors,
-    words: PostingsBuilder,
+    vectors: EmbeddingsBuilder,
+    postings: PostingsBuilder,
     seqs: Option<(Seq, Seq)>,
 }
 
 #[derive(Default)]
-struct Items {
+struct ItemColumns {
     id: Vec<u128>,
     seq: Vec<u64>,
     kind: Vec<u32>,
@@ -37,13 +39,13 @@ struct Items {
     via: Vec<u32>,
     flags: Vec<u8>,
     sensitivity: Vec<u8>,
-    title: Texts,
-    text: Texts,
-    attributes: Texts,
-    reference: Texts,
-    tags: Lists<u32>,
-    gates: Lists<u32>,
-    supersedes: Lists<u128>,
+    title: TextColumn,
+    text: TextColumn,
+    attributes: TextColumn,
+    reference: TextColumn,
+    tags: ListColumn<u32>,
+    gates: ListColumn<u32>,
+    supersedes: ListColumn<u128>,
     source: Vec<u128>,
     span_bytes: Vec<[u64; 2]>,
     span_lines: Vec<[u32; 2]>,
@@ -55,11 +57,11 @@ struct Items {
 }
 
 #[derive(Default)]
-struct Sources {
+struct SourceColumns {
     id: Vec<u128>,
     kind: Vec<u32>,
-    uri: Texts,
-    title: Texts,
+    uri: TextColumn,
+    title: TextColumn,
     sha256: Vec<[u8; 32]>,
     bytes: Vec<u64>,
     recorded_at: Vec<i64>,
@@ -69,7 +71,7 @@ struct Sources {
 }
 
 #[derive(Default)]
-struct Edges {
+struct EdgeColumns {
     id: Vec<u128>,
     from: Vec<u128>,
     to: Vec<u128>,
@@ -80,34 +82,34 @@ struct Edges {
     recorded_by: Vec<u32>,
     valid_from: Vec<i64>,
     valid_to: Vec<i64>,
-    note: Texts,
+    note: TextColumn,
     seq: Vec<u64>,
 }
 
 #[derive(Default)]
-struct Tombstones {
+struct TombstoneColumns {
     target: Vec<u128>,
     at: Vec<i64>,
     by: Vec<u32>,
-    reason: Texts,
+    reason: TextColumn,
     seq: Vec<u64>,
     flags: Vec<u8>,
-    supersedes: Lists<u128>,
+    supersedes: ListColumn<u128>,
 }
 
-fn time(at: Option<Micros>) -> i64 {
+fn time_or_none(at: Option<Micros>) -> i64 {
     at.map_or(NO_TIME, |at| at.0)
 }
 
 impl SegmentBuilder {
     /// Adds all rows of a committed batch, whose ids and times are filled in.
     pub(crate) fn push_batch(&mut self, seq: Seq, batch: &Batch) {
-        self.saw(seq);
+        self.note_commit(seq);
         batch.sources.iter().for_each(|source| self.push_source(seq, source));
         for item in &batch.items {
             let row = row_number(self.items.id.len());
             if item.searchable {
-                let added = self.words.add(row, &item.title, &item.text);
+                let added = self.postings.add(row, &item.title, &item.text);
                 added.expect("limits.rs: a tail has fewer postings than a segment can hold");
             }
             self.push_item(seq, item, item.content_sha256());
@@ -117,7 +119,7 @@ impl SegmentBuilder {
     }
 
     /// Extends the range of commits that the segment covers.
-    pub(super) fn saw(&mut self, seq: Seq) {
+    pub(super) fn note_commit(&mut self, seq: Seq) {
         let (first, last) = self.seqs.unwrap_or((seq, seq));
         self.seqs = Some((first.min(seq), last.max(seq)));
     }
@@ -147,9 +149,9 @@ impl SegmentBuilder {
         let span = item.span.unwrap_or_default();
         items.span_bytes.push([span.byte_start, span.byte_end]);
         items.span_lines.push([span.line_start, span.line_end]);
-        items.recorded_at.push(time(item.recorded_at));
-        items.valid_from.push(time(item.valid_from));
-        items.valid_to.push(time(item.valid_to));
+        items.recorded_at.push(time_or_none(item.recorded_at));
+        items.valid_from.push(time_or_none(item.valid_from));
+        items.valid_to.push(time_or_none(item.valid_to));
         items.sha256.push(sha256);
         items.embedding.push(embedding);
     }
@@ -170,7 +172,7 @@ impl SegmentBuilder {
         sources.title.push(&source.title);
         sources.sha256.push(source.content_sha256);
         sources.bytes.push(source.bytes);
-        sources.recorded_at.push(time(source.recorded_at));
+        sources.recorded_at.push(time_or_none(source.recorded_at));
         sources.recorded_by.push(symbols.code(&source.recorded_by));
         sources.via.push(symbols.code(&source.via));
         sources.seq.push(seq);
@@ -184,10 +186,10 @@ impl SegmentBuilder {
         edges.relation.push(symbols.code(&edge.relation));
         edges.weight.push(edge.weight);
         edges.source.push(edge.source.map_or(0, |id| id.0));
-        edges.recorded_at.push(time(edge.recorded_at));
+        edges.recorded_at.push(time_or_none(edge.recorded_at));
         edges.recorded_by.push(symbols.code(&edge.recorded_by));
-        edges.valid_from.push(time(edge.valid_from));
-        edges.valid_to.push(time(edge.valid_to));
+        edges.valid_from.push(time_or_none(edge.valid_from));
+        edges.valid_to.push(time_or_none(edge.valid_to));
         edges.note.push(&edge.note);
         edges.seq.push(seq);
     }
@@ -195,7 +197,7 @@ impl SegmentBuilder {
     pub(super) fn push_tombstone(&mut self, seq: Seq, stone: &TombstoneDraft) {
         let stones = &mut self.tombstones;
         stones.target.push(stone.target);
-        stones.at.push(time(stone.at));
+        stones.at.push(time_or_none(stone.at));
         stones.by.push(self.symbols.code(&stone.by));
         stones.reason.push(&stone.reason);
         stones.seq.push(seq);
@@ -205,33 +207,33 @@ impl SegmentBuilder {
 
     /// Returns the bytes of a segment of the tail. Its heap dictionary must not be written to a file.
     pub(crate) fn finish_on_heap(mut self) -> AlignedBytes {
-        let words = self.take_heap_words();
+        let words = self.finish_heap_postings();
         self.finish_with(&words)
     }
 
-    fn take_heap_words(&mut self) -> WordColumns {
+    fn finish_heap_postings(&mut self) -> FulltextColumns {
         let rows = row_number(self.items.id.len());
-        std::mem::take(&mut self.words).finish_on_heap(rows)
+        std::mem::take(&mut self.postings).finish_on_heap(rows)
     }
 
     /// Returns the bytes of the file.
     pub(crate) fn finish(mut self) -> AlignedBytes {
         let rows = row_number(self.items.id.len());
-        let words = std::mem::take(&mut self.words).finish(rows);
+        let words = std::mem::take(&mut self.postings).finish(rows);
         self.finish_with(&words)
     }
 
     /// Returns the bytes of the file, with words that the caller has built.
-    pub(super) fn finish_with(mut self, words: &WordColumns) -> AlignedBytes {
+    pub(super) fn finish_with(mut self, words: &FulltextColumns) -> AlignedBytes {
         let (symbols, codes) = self.symbols.sorted();
-        self.rename(&codes);
-        let mut out = AlignedBytes::with_room(self.rough_bytes(words));
+        self.remap_symbols(&codes);
+        let mut out = AlignedBytes::with_room(self.estimate_bytes(words));
         self.write(&mut out, &symbols, words).expect("the heap takes all that is put there");
         out
     }
 
     /// Estimates the length of the file; parts that do not grow with the texts are guessed.
-    fn rough_bytes(&self, words: &WordColumns) -> usize {
+    fn estimate_bytes(&self, words: &FulltextColumns) -> usize {
         const FILE_BYTES: usize = 12 << 10;
         const ITEM_BYTES: usize = 512;
         const EDGE_BYTES: usize = 256;
@@ -244,7 +246,7 @@ impl SegmentBuilder {
     }
 
     /// Replaces all symbol codes by codes in ascending order of the names.
-    fn rename(&mut self, codes: &[u32]) {
+    fn remap_symbols(&mut self, codes: &[u32]) {
         let (items, sources, edges) = (&mut self.items, &mut self.sources, &mut self.edges);
         let columns = [
             &mut items.kind,
@@ -268,10 +270,10 @@ impl SegmentBuilder {
     fn write(
         &self,
         out: &mut AlignedBytes,
-        symbols: &Texts,
-        words: &WordColumns,
+        symbols: &TextColumn,
+        words: &FulltextColumns,
     ) -> Result<(), DiskError> {
-        let mut file = FileWriter::begin(out, &self.header(symbols))?;
+        let mut file = SegmentFileWriter::begin(out, &self.header(symbols))?;
         file.texts(SYMBOL_OFFSETS, SYMBOL_BYTES, symbols)?;
         self.items.write(&mut file)?;
         self.sources.write(&mut file)?;
@@ -284,9 +286,9 @@ impl SegmentBuilder {
         file.finish().map(drop)
     }
 
-    fn header(&self, symbols: &Texts) -> Header {
+    fn header(&self, symbols: &TextColumn) -> SegmentHeader {
         let (first_seq, last_seq) = self.seqs.unwrap_or_default();
-        Header {
+        SegmentHeader {
             dimensions: self.dimensions,
             items: row_number(self.items.id.len()),
             sources: row_number(self.sources.id.len()),
@@ -302,33 +304,33 @@ impl SegmentBuilder {
 
 /// Rows and words of a batch that has no commit number yet. The longest part of the work is done before the commit, on
 /// the writing thread and without a lock.
-pub(crate) struct Uncommitted {
+pub(crate) struct UncommittedRows {
     rows: SegmentBuilder,
-    words: WordColumns,
+    postings: FulltextColumns,
 }
 
-impl Uncommitted {
+impl UncommittedRows {
     /// Builds the rows of a batch whose ids and times are filled in.
-    pub(crate) fn of(batch: &Batch) -> Self {
+    pub(crate) fn build(batch: &Batch) -> Self {
         let mut rows = SegmentBuilder::default();
         rows.push_batch(0, batch);
-        let words = rows.take_heap_words();
-        Self { rows, words }
+        let words = rows.finish_heap_postings();
+        Self { rows, postings: words }
     }
 
     /// Returns the bytes of a segment of the tail, with all rows in the commit `seq`.
-    pub(crate) fn committed(mut self, seq: Seq) -> AlignedBytes {
+    pub(crate) fn commit(mut self, seq: Seq) -> AlignedBytes {
         let SegmentBuilder { items, sources, edges, tombstones, .. } = &mut self.rows;
         for column in [&mut items.seq, &mut sources.seq, &mut edges.seq, &mut tombstones.seq] {
             column.fill(seq);
         }
         self.rows.seqs = Some((seq, seq));
-        self.rows.finish_with(&self.words)
+        self.rows.finish_with(&self.postings)
     }
 }
 
-impl Items {
-    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+impl ItemColumns {
+    fn write(&self, file: &mut SegmentFileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.id.len();
         file.column(ITEM_ID, &self.id)?;
         file.column(ITEM_BY_ID, &rows_by_id(&self.id))?;
@@ -366,8 +368,8 @@ impl Items {
     }
 }
 
-impl Sources {
-    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+impl SourceColumns {
+    fn write(&self, file: &mut SegmentFileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.id.len();
         file.column(SOURCE_ID, &self.id)?;
         file.column(SOURCE_BY_ID, &rows_by_id(&self.id))?;
@@ -384,8 +386,8 @@ impl Sources {
     }
 }
 
-impl Edges {
-    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+impl EdgeColumns {
+    fn write(&self, file: &mut SegmentFileWriter<'_>) -> Result<(), DiskError> {
         file.column(EDGE_ID, &self.id)?;
         file.column(EDGE_BY_ID, &rows_by_id(&self.id))?;
         file.column(EDGE_RELATION, &self.relation)?;
@@ -400,10 +402,14 @@ impl Edges {
     }
 }
 
-impl Edges {
+impl EdgeColumns {
     /// Writes the nodes, and the edges that start and end at each node.
-    fn write_ends(&self, items: &[u128], file: &mut FileWriter<'_>) -> Result<(), DiskError> {
-        let nodes = nodes_of([&self.from[..], &self.to[..]].concat());
+    fn write_ends(
+        &self,
+        items: &[u128],
+        file: &mut SegmentFileWriter<'_>,
+    ) -> Result<(), DiskError> {
+        let nodes = sorted_nodes([&self.from[..], &self.to[..]].concat());
         let node_of = |id: &u128| row_number(nodes.partition_point(|node| node < id));
         let from: Vec<u32> = self.from.iter().map(node_of).collect();
         let to: Vec<u32> = self.to.iter().map(node_of).collect();
@@ -417,13 +423,13 @@ impl Edges {
                     .map_or(NO_ROW, |at| order[at]),
             })
             .collect();
-        file.ends(&Ends { nodes: &nodes, rows: &rows, from: &from, to: &to })
+        file.endpoints(&EdgeEndpoints { nodes: &nodes, rows: &rows, from: &from, to: &to })
             .map(|fits| fits.expect("a tail is far smaller than a u32 can say"))
     }
 }
 
-impl Tombstones {
-    fn write(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+impl TombstoneColumns {
+    fn write(&self, file: &mut SegmentFileWriter<'_>) -> Result<(), DiskError> {
         let rows = self.target.len();
         file.column(TOMBSTONE_TARGET, &self.target)?;
         file.column(TOMBSTONE_BY_TARGET, &sorted_rows(rows, |row| self.target[row]))?;
@@ -435,7 +441,7 @@ impl Tombstones {
         file.lists(TOMBSTONE_SUPERSEDES_OFFSETS, TOMBSTONE_SUPERSEDES_IDS, &self.supersedes)
     }
 
-    fn write_successors(&self, file: &mut FileWriter<'_>) -> Result<(), DiskError> {
+    fn write_successors(&self, file: &mut SegmentFileWriter<'_>) -> Result<(), DiskError> {
         let (targets, by) = self.supersedes.sorted();
         file.column(TOMBSTONE_SUCCESSOR_TARGET, &targets)?;
         file.column(TOMBSTONE_SUCCESSOR_ROW, &by)

@@ -1,6 +1,6 @@
 use crate::limits::{COMPACT_BYTES_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL};
-use crate::log::Durability;
-use crate::reading::searching::Searching;
+use crate::query::ann_policy::AnnPolicy;
+use crate::wal::Durability;
 
 /// Settings of a store.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +14,7 @@ pub struct Options {
     /// Maximum bytes of a compacted segment.
     pub compact_bytes_max: usize,
     /// Search mode of vector queries: exact or through indexes.
-    pub searching: Searching,
+    pub ann_policy: AnnPolicy,
 }
 
 impl Default for Options {
@@ -24,7 +24,7 @@ impl Default for Options {
             tail_bytes_seal: TAIL_BYTES_SEAL,
             merge_bytes_max: MERGE_BYTES_MAX,
             compact_bytes_max: COMPACT_BYTES_MAX,
-            searching: Searching::default(),
+            ann_policy: AnnPolicy::default(),
         }
     }
 }

@@ -23,7 +23,7 @@ struct Expected {
     shown: Vec<Value>,
 }
 
-fn shown(snapshot: &Snapshot, asked: &Asked) -> Value {
+fn listing_of(snapshot: &Snapshot, asked: &Asked) -> Value {
     let mut value = listing(snapshot, asked).expect("no damage");
     // Binding a model is no commit, so the listings leave it out.
     value.as_object_mut().expect("a listing is an object").remove("model");
@@ -37,9 +37,9 @@ fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Store, OpenError> {
 fn expected(options: Options) -> Expected {
     let run = |asked: &Asked| {
         let store = open(Arc::new(MemoryDisk::default()), options).expect("a new store opens");
-        let mut after = vec![shown(&store.snapshot(), asked)];
+        let mut after = vec![listing_of(&store.snapshot(), asked)];
         let written = sample::furnish(&store, SEALS, |store, _| {
-            after.push(shown(&store.snapshot(), asked));
+            after.push(listing_of(&store.snapshot(), asked));
         });
         let written = written.expect("the disk works");
         (Asked::of(&store.snapshot(), &written).expect("no damage"), after)
@@ -50,7 +50,7 @@ fn expected(options: Options) -> Expected {
 }
 
 /// Runs the workload on a disk that fails operation `at`. Returns true if the workload reached that operation.
-fn survives(expected: &Expected, options: Options, at: u64, refuses: Refuses) -> bool {
+fn check_survivors(expected: &Expected, options: Options, at: u64, refuses: Refuses) -> bool {
     let beneath = MemoryDisk::default();
     let disk = FailingDisk::new(Arc::new(beneath.clone()), at, refuses);
     let mut acknowledged = 0;
@@ -62,18 +62,18 @@ fn survives(expected: &Expected, options: Options, at: u64, refuses: Refuses) ->
             let error = sample::furnish(&store, SEALS, |store, written| {
                 acknowledged += 1;
                 assert_eq!(written.seq, acknowledged as u64);
-                let now = shown(&store.snapshot(), &expected.asked);
+                let now = listing_of(&store.snapshot(), &expected.asked);
                 assert_eq!(now, expected.shown[acknowledged]);
             });
             if let Err(error) = error {
                 check_stopped(&store, &error);
-                let now = shown(&store.snapshot(), &expected.asked);
+                let now = listing_of(&store.snapshot(), &expected.asked);
                 assert_eq!(now, expected.shown[acknowledged], "reads go on");
             }
         }
     }
     let store = open(Arc::new(beneath), options).expect("it opens on a disk that works");
-    let found = shown(&store.snapshot(), &expected.asked);
+    let found = listing_of(&store.snapshot(), &expected.asked);
     // The failed commit may be complete on disk: its frame was written, but the result of the sync is unknown.
     let next = expected.shown.get(acknowledged + 1);
     let is_right = found == expected.shown[acknowledged] || Some(&found) == next;
@@ -105,23 +105,24 @@ fn check_stopped(store: &Store, error: &WriteError) {
 
 fn every_operation(options: Options, refuses: Refuses) {
     let expected = expected(options);
-    let operations = (0..).take_while(|&at| survives(&expected, options, at, refuses)).count();
+    let operations =
+        (0..).take_while(|&at| check_survivors(&expected, options, at, refuses)).count();
     assert!(operations > 60, "the workload has only {operations} operations");
 }
 
 #[test]
-fn one_refused_operation_loses_nothing() {
+fn single_refused_disk_operation_loses_no_acknowledged_commit() {
     every_operation(Options::default(), Refuses::Once);
 }
 
 #[test]
-fn a_disk_that_stays_full_loses_nothing() {
+fn full_disk_loses_no_acknowledged_commit() {
     every_operation(Options::default(), Refuses::FromThenOn);
 }
 
 /// Writes seal the tail themselves; if the seal fails, the write is still committed.
 #[test]
-fn a_seal_that_fails_within_a_write_loses_nothing() {
+fn failed_seal_within_a_write_loses_no_acknowledged_commit() {
     let options = Options { tail_bytes_seal: 1, ..Options::default() };
     every_operation(options, Refuses::Once);
     every_operation(options, Refuses::FromThenOn);
@@ -130,27 +131,27 @@ fn a_seal_that_fails_within_a_write_loses_nothing() {
 /// A killed writer leaves a log that must be sealed before the next write. If the disk has no room for the seal, reads
 /// still succeed.
 #[test]
-fn a_disk_that_is_full_at_an_opening_leaves_the_store_readable() {
+fn store_on_a_full_disk_opens_readable() {
     let disk = SimDisk::on(DiskState::default());
     let store = open(Arc::new(disk.clone()), Options::default()).expect("a new store opens");
     let written = store.write(items([note("kept")])).expect("the disk works");
     let asked = Asked::of(&store.snapshot(), [&written]).expect("no damage");
-    let wanted = shown(&store.snapshot(), &asked);
+    let wanted = listing_of(&store.snapshot(), &asked);
     let mut left = disk.kill();
     drop(store);
     for seed in 0..4 {
         let full = SimDisk::failing(left, Some((0, Fault::Full)), seed);
         let store = open(Arc::new(full.clone()), Options::default()).expect("it opens for reading");
         assert!(full.has_failed());
-        assert_eq!(shown(&store.snapshot(), &asked), wanted);
-        let why = store.stopped().expect("it takes no writes").to_owned();
+        assert_eq!(listing_of(&store.snapshot(), &asked), wanted);
+        let why = store.stop_reason().expect("it takes no writes").to_owned();
         assert!(why.contains("could not") && why.contains("No space left"), "{why}");
         check_stopped(&store, &WriteError::Stopped(why));
         drop(store);
         left = full.state();
     }
     let store = open(Arc::new(SimDisk::on(left)), Options::default()).expect("there is room again");
-    assert_eq!(store.stopped(), None);
-    assert_eq!(shown(&store.snapshot(), &asked), wanted);
+    assert_eq!(store.stop_reason(), None);
+    assert_eq!(listing_of(&store.snapshot(), &asked), wanted);
     assert_eq!(store.write(items([note("and on")])).expect("the disk works").seq, 2);
 }

@@ -9,7 +9,7 @@ use support_engine::memory_disk::MemoryDisk;
 use support_engine::sample::{items, note};
 
 #[test]
-fn every_kept_store_shows_what_was_written_down() {
+fn golden_stores_match_their_recorded_listing() {
     let kept = Golden::kept().unwrap();
     assert!(!kept.is_empty());
     for golden in kept {
@@ -24,19 +24,19 @@ fn every_kept_store_shows_what_was_written_down() {
 }
 
 #[test]
-fn the_kept_index_is_opened_and_used() {
+fn golden_index_is_opened_and_used() {
     let kept = Golden::kept().unwrap();
     let golden = kept.iter().find(|golden| golden.name == "v2-index").expect("it is kept");
     let open = |disk: MemoryDisk| Store::open(ground::still(Arc::new(disk), 4), indexed_options());
     let store = open(MemoryDisk::holding(golden.files.clone())).unwrap();
-    let state = store.snapshot().search_state();
+    let state = store.snapshot().ann_status();
     assert_eq!(state.indexed_rows, 240, "{state:?}");
-    assert!(state.is_approximate && state.measured_over > 0, "{state:?}");
+    assert!(state.is_approximate && state.neighbours_measured > 0, "{state:?}");
 }
 
 /// A writer continues where an older version stopped, and from then on a missing log is detected.
 #[test]
-fn every_kept_store_takes_writes() {
+fn golden_stores_accept_writes() {
     for golden in Golden::kept().unwrap() {
         let name = &golden.name;
         let disk = MemoryDisk::holding(golden.files.clone());
@@ -49,7 +49,11 @@ fn every_kept_store_takes_writes() {
         drop(store);
         let reopened = open(disk.clone()).unwrap().snapshot();
         assert_eq!(reopened.seq(), written.seq, "{name}");
-        assert_eq!(reopened.counts().unwrap().items, before.counts().unwrap().items + 1, "{name}");
+        assert_eq!(
+            reopened.row_counts().unwrap().items,
+            before.row_counts().unwrap().items + 1,
+            "{name}"
+        );
         for log in golden.files.keys().filter(|file| file.starts_with("log-")) {
             let mut files = disk.files();
             if files.remove(log).is_some() {
@@ -61,7 +65,7 @@ fn every_kept_store_takes_writes() {
 }
 
 #[test]
-fn every_kept_store_has_a_text_that_says_what_is_in_it() {
+fn golden_stores_have_a_description() {
     for golden in Golden::kept().unwrap() {
         let text = std::fs::read_to_string(folder().join(format!("{}.txt", golden.name))).unwrap();
         assert!(text.contains("cargo run -p support-engine --example golden"), "{}", golden.name);
@@ -71,7 +75,7 @@ fn every_kept_store_has_a_text_that_says_what_is_in_it() {
 /// Equal drafts, clock and randomness give equal bytes. A difference is a change of the format, or of a freedom that
 /// the format leaves, and MUST be intended.
 #[test]
-fn the_newest_stores_are_made_again_byte_by_byte() {
+fn newest_golden_stores_are_reproduced_byte_for_byte() {
     let kept = Golden::kept().unwrap();
     for made in made() {
         let name = &made.name;

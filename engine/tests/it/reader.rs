@@ -22,7 +22,7 @@ fn python(arguments: &[&Path]) -> Output {
 }
 
 #[test]
-fn damaged_stores_give_an_error_with_a_rule() {
+fn python_reader_reports_the_rule_of_corrupt_stores() {
     let scratch = tempfile::tempdir().unwrap();
     let store = Store::open(ground::folder(scratch.path(), 3), ground::unmerged()).unwrap();
     sample::furnish(&store, Seals(&[1, 2]), |_, _| {}).unwrap();
@@ -50,7 +50,7 @@ fn columns_of_the_page() -> Vec<String> {
 }
 
 #[test]
-fn its_table_of_columns_is_the_pages() {
+fn python_reader_columns_match_the_specification() {
     let code = "import sys; sys.path.insert(0, sys.argv[1]); import reader\n\
                 for number, (name, cell, count) in sorted(reader.columns_of(2).items()):\n\
                 \u{20}   print(number, name, cell, count)";
@@ -61,7 +61,7 @@ fn its_table_of_columns_is_the_pages() {
 }
 
 #[test]
-fn wrong_use_is_told_from_damage() {
+fn python_reader_distinguishes_usage_errors_from_corruption() {
     let script = spec().join("reader.py");
     assert_eq!(python(&[&script]).status.code(), Some(2));
     let scratch = tempfile::tempdir().unwrap();

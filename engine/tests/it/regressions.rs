@@ -29,7 +29,7 @@ fn two_joined() -> (Files, String, [ItemId; 2]) {
 /// Fuzz target `segment`: a node had a row, but no row had the node's item id. The neighbour, stored by its row, was
 /// then not found by its id, which panicked.
 #[test]
-fn a_node_whose_row_is_another_item_is_damage() {
+fn graph_node_pointing_at_another_item_is_corruption() {
     const NODE_ID: u16 = 110;
     let (mut files, name, ids) = two_joined();
     let segment = files.get_mut(&name).unwrap();
@@ -48,7 +48,7 @@ fn a_node_whose_row_is_another_item_is_damage() {
 /// Engine review: the words of a version 1 segment were treated as an in-memory dictionary, which may be a list of
 /// terms; merging terms in descending order panicked.
 #[test]
-fn a_version_1_segment_with_a_list_of_terms_is_damage() {
+fn version_1_segment_with_a_heap_dictionary_is_corruption() {
     const WORD_DICTIONARY: u16 = 140;
     const WORD_ENTRIES: u16 = 141;
     let golden = Golden::kept().unwrap().into_iter().find(|it| it.name == "v1-small").unwrap();
@@ -72,7 +72,7 @@ fn a_version_1_segment_with_a_list_of_terms_is_damage() {
 /// Engine review: the iterator over all rows returned its damage forever if the damage came before the first row, and
 /// tombstones after the damage if it came later.
 #[test]
-fn a_walk_over_all_rows_ends_with_its_damage() {
+fn record_scan_ends_after_the_first_corruption() {
     const ITEM_KIND: u16 = 13;
     const TOMBSTONE_SUPERSEDES_OFFSETS: u16 = 108;
     let disk = MemoryDisk::default();
@@ -80,7 +80,7 @@ fn a_walk_over_all_rows_ends_with_its_damage() {
     let old = store.write(items([note("amber"), note("birch replaced")])).unwrap().items[1];
     let newer = engine::ItemDraft { supersedes: vec![old], ..note("cedar, erased") };
     let gone = store.write(items([newer])).unwrap().items[0];
-    store.erase(&[gone.0], "officer", "asked for", &engine::FullSpeed).unwrap();
+    store.erase(&[gone.0], "officer", "asked for", &engine::NoThrottle).unwrap();
     drop(store);
     for column in [ITEM_KIND, TOMBSTONE_SUPERSEDES_OFFSETS] {
         let mut files = disk.files();

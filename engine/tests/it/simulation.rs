@@ -13,18 +13,18 @@ use support_engine::sim::workload::Workload;
 use support_engine::sim::{Scenario, Tally};
 
 /// Seeds of every run.
-const FIXED: [u64; 3] = [2, 7, 40];
+const FIXED_SEEDS: [u64; 3] = [2, 7, 40];
 /// New random seeds of each run.
-const FRESH: usize = 2;
+const FRESH_SEEDS: usize = 2;
 /// States drawn from one disk, enough to meet each kind.
-const DRAWS: usize = 2_000;
+const FAULT_DRAWS: usize = 2_000;
 
 fn seeds() -> Vec<u64> {
     if std::env::var_os("RECALLD_TEST_SEED").is_some() {
         return vec![ground::fresh_seed()];
     }
-    let fresh = (0..FRESH).map(|_| ground::fresh_seed());
-    FIXED.into_iter().chain(fresh).collect()
+    let fresh = (0..FRESH_SEEDS).map(|_| ground::fresh_seed());
+    FIXED_SEEDS.into_iter().chain(fresh).collect()
 }
 
 fn run(scenario: Scenario) -> Tally {
@@ -40,26 +40,26 @@ fn run(scenario: Scenario) -> Tally {
 }
 
 #[test]
-fn a_power_cut_at_any_operation_loses_nothing() {
+fn power_cut_at_any_operation_loses_no_acknowledged_commit() {
     let tally = run(Scenario::PowerCuts);
     assert!(tally.crash_states > tally.crash_points, "{tally}");
     assert!(tally.crash_points > tally.operations / 2, "{tally}");
 }
 
 #[test]
-fn a_failing_operation_loses_nothing() {
+fn failing_disk_operation_loses_no_acknowledged_commit() {
     let tally = run(Scenario::Faults);
     assert!(tally.crash_points > 0, "{tally}");
 }
 
 #[test]
-fn spoilt_bytes_are_never_shown() {
+fn corrupted_bytes_are_never_returned() {
     let tally = run(Scenario::Spoilt);
     assert!(tally.spoilt > 0, "{tally}");
 }
 
 #[test]
-fn workloads_have_something_of_everything() {
+fn simulated_workloads_cover_every_operation() {
     let mut sums = [0; 6];
     let (mut refs, mut hidden_edges, mut stones) = (0, 0, 0);
     let mut tally = Tally::default();
@@ -83,7 +83,10 @@ fn workloads_have_something_of_everything() {
 }
 
 /// Writes a file twice, with the first write synced, and returns all states that power cuts leave.
-fn cuts_of_two_writes(file_system: FileSystem, garbage: bool) -> BTreeSet<Option<Vec<u8>>> {
+fn power_cuts_after_two_writes(
+    file_system: FileSystem,
+    garbage: bool,
+) -> BTreeSet<Option<Vec<u8>>> {
     let disk = SimDisk::on(DiskState::default());
     let file = disk.create("log").expect("the disk works");
     file.append(&[1; 100]).expect("the disk works");
@@ -93,14 +96,14 @@ fn cuts_of_two_writes(file_system: FileSystem, garbage: bool) -> BTreeSet<Option
     let mut dice = Dice::new(5);
     let cut = Cut { file_system, garbage };
     let mut cut = || disk.state().after_cut(cut, &mut dice).bytes("log").map(<[u8]>::to_vec);
-    (0..DRAWS).map(|_| cut()).collect()
+    (0..FAULT_DRAWS).map(|_| cut()).collect()
 }
 
 #[test]
-fn what_is_synced_survives_and_what_is_not_may_be_torn() {
+fn simulated_disk_keeps_synced_bytes_and_may_tear_others() {
     for file_system in FileSystem::ALL {
         for garbage in [false, true] {
-            let cuts = cuts_of_two_writes(file_system, garbage);
+            let cuts = power_cuts_after_two_writes(file_system, garbage);
             for left in &cuts {
                 let left = left.as_ref().expect("its name was synced");
                 assert_eq!(left[..100], [1; 100], "{file_system:?}");
@@ -119,7 +122,7 @@ fn what_is_synced_survives_and_what_is_not_may_be_torn() {
 }
 
 #[test]
-fn names_survive_in_order_where_a_journal_keeps_it() {
+fn simulated_journal_preserves_rename_order() {
     for file_system in FileSystem::ALL {
         let disk = SimDisk::on(DiskState::default());
         for name in ["a", "b.new"] {
@@ -130,7 +133,7 @@ fn names_survive_in_order_where_a_journal_keeps_it() {
         disk.remove("a").expect("the disk works");
         let mut dice = Dice::new(6);
         let cut = Cut { file_system, garbage: false };
-        let cuts = (0..DRAWS).map(|_| {
+        let cuts = (0..FAULT_DRAWS).map(|_| {
             let left = disk.state().after_cut(cut, &mut dice);
             left.names().collect::<Vec<_>>().join(" ")
         });
@@ -144,7 +147,7 @@ fn names_survive_in_order_where_a_journal_keeps_it() {
 }
 
 #[test]
-fn a_sync_that_forgets_loses_what_reads_still_see() {
+fn simulated_lying_sync_loses_readable_bytes() {
     let mut lost = 0;
     for seed in 0..32 {
         let fault = Some((0, Fault::SyncForgets));

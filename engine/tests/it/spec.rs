@@ -28,7 +28,7 @@ fn cells(cells: Cells) -> String {
 }
 
 #[test]
-fn columns_are_those_of_the_page() {
+fn columns_match_the_specification() {
     let written = table(&page("segment.md"), "| number | name | cell | cells |");
     let written: Vec<Vec<String>> = written.into_iter().map(|row| row[..4].to_vec()).collect();
     let coded: Vec<Vec<String>> = COLUMNS
@@ -47,7 +47,7 @@ fn columns_are_those_of_the_page() {
 }
 
 #[test]
-fn fields_of_an_index_are_those_of_the_page() {
+fn index_header_fields_match_the_specification() {
     let written = table(&page("index.md"), "| offset | size | name | meaning |");
     let number = |cell: &str| cell.parse::<usize>().expect("a number");
     let written: Vec<(String, usize, usize)> =

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use engine::{Batch, FullSpeed, Indexed, ItemDraft, Model, Options, SearchMode, Searching, Store};
+use engine::{
+    AnnPolicy, Batch, IndexOutcome, ItemDraft, Model, NoThrottle, Options, SearchMode, Store,
+};
 use half::f16;
 
 use crate::ground;
@@ -16,8 +18,8 @@ const CENTRES: usize = 8;
 
 fn options() -> Options {
     let mode = SearchMode::Approximate;
-    let searching = Searching { mode, approximate_rows_min: 0, index_rows_min: 1 };
-    Options { searching, ..Options::default() }
+    let searching = AnnPolicy { mode, approximate_rows_min: 0, index_rows_min: 1 };
+    Options { ann_policy: searching, ..Options::default() }
 }
 
 fn opened(files: Files) -> (MemoryDisk, Store) {
@@ -52,9 +54,9 @@ fn good() -> &'static (Files, String) {
         let items = (0..ROWS).map(row).collect();
         store.write(Batch { items, ..Batch::default() }).expect("a good batch");
         store.seal().expect("memory does not fail");
-        let made = store.index(&FullSpeed).expect("memory does not fail");
-        assert!(matches!(made, Indexed::Made { .. }), "{made:?}");
-        let state = store.snapshot().search_state();
+        let made = store.build_next_index(&NoThrottle).expect("memory does not fail");
+        assert!(matches!(made, IndexOutcome::Built { .. }), "{made:?}");
+        let state = store.snapshot().ann_status();
         assert!(state.is_approximate, "an input reaches no search through it: {state:?}");
         drop(store);
         let files = memory.files();

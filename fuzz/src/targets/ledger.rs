@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use engine::ledger::{
-    CheckSeal, Decision, Draft, Effect, KeyId, Ledger, OpenWith, Outcome, Seal, Signature, Touched,
-    VerifyWith, verify,
+    CheckpointSigner, CheckpointVerifier, Decision, Effect, EntryDraft, KeyId, Ledger,
+    LedgerOptions, Outcome, Signature, TouchedItem, VerifyOptions, verify,
 };
 
 /// A signer without a key: the target is the ledger, not Ed25519.
 struct Plain;
 
-impl Seal for Plain {
+impl CheckpointSigner for Plain {
     fn key_id(&self) -> KeyId {
         [7; 8]
     }
@@ -23,14 +23,14 @@ impl Seal for Plain {
     }
 }
 
-impl CheckSeal for Plain {
-    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
+impl CheckpointVerifier for Plain {
+    fn is_valid(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
         key == self.key_id() && *signature == self.sign(message)
     }
 }
 
-fn with() -> OpenWith {
-    OpenWith { tenant: [3; 32], seal: Box::new(Plain), anchor: None }
+fn with() -> LedgerOptions {
+    LedgerOptions { tenant: [3; 32], signer: Box::new(Plain), anchor: None }
 }
 
 /// Returns a folder of this process, the name of the volume in it, and the volume.
@@ -41,8 +41,8 @@ fn good() -> &'static (PathBuf, PathBuf, Vec<u8>) {
         let _fresh = fs::remove_dir_all(&folder);
         let mut ledger = Ledger::open(&folder, with()).expect("a new ledger");
         for n in 1..=4u8 {
-            let touched = [Touched { effect: Effect::Read, item: [n; 16] }];
-            let draft = Draft {
+            let touched = [TouchedItem { effect: Effect::Read, item: [n; 16] }];
+            let draft = EntryDraft {
                 at_micros: 1_000_000 + u64::from(n),
                 receipt: [n; 16],
                 tool: "retrieval_arbitrate_tool",
@@ -69,7 +69,7 @@ pub fn run(data: &[u8]) {
     let (folder, volume, whole) = good();
     let changed = if how & 1 == 0 { crate::patched(whole, bytes) } else { bytes.to_vec() };
     fs::write(volume, &changed).expect("the folder is ours");
-    let _damaged = verify(folder, &VerifyWith::whole(&Plain));
+    let _damaged = verify(folder, &VerifyOptions::all(&Plain));
     if let Ok(ledger) = Ledger::open(folder, with())
         && let Ok(reader) = ledger.reader()
         && let Ok(entries) = reader.entries(1)

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::ground;
 use crate::memory::MemoryDisk;
 use engine::{
-    Batch, Durability, EdgeDraft, EdgeFilter, EdgeId, Filter, FullSpeed, ItemDraft, ItemId,
-    NEIGHBOURS_MAX, Options, Pace, Reader, Snapshot, Status, Store, TombstoneDraft, restore,
+    Batch, Durability, EdgeDraft, EdgeFilter, EdgeId, Filter, ItemDraft, ItemId, NEIGHBOURS_MAX,
+    NoThrottle, Options, Snapshot, Status, Store, StoreReader, Throttle, TombstoneDraft, restore,
     verify,
 };
 
@@ -162,8 +162,8 @@ fn options(byte: u8) -> Options {
 #[derive(Debug)]
 struct Ending(AtomicUsize, usize);
 
-impl Pace for Ending {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for Ending {
+    fn after_write(&self, _bytes: usize) -> bool {
         self.0.fetch_add(1, Ordering::SeqCst) < self.1
     }
 }
@@ -176,7 +176,7 @@ struct Run {
     model: Model,
     /// Snapshots, each with the model at its time.
     held: Vec<(Snapshot, Model)>,
-    reader: Option<Reader>,
+    reader: Option<StoreReader>,
     backup: MemoryDisk,
 }
 
@@ -206,7 +206,7 @@ impl Run {
         self.store.as_ref().expect("it is open between steps")
     }
 
-    fn write(&mut self, batch: Batch) -> engine::Written {
+    fn write(&mut self, batch: Batch) -> engine::CommitInfo {
         self.model.seq += 1;
         self.store().write(batch).expect("the batch is right")
     }
@@ -259,7 +259,7 @@ impl Run {
         self.write(Batch { tombstones: vec![stone], ..Batch::default() });
     }
 
-    fn erase(&mut self, target: u128, pace: &dyn Pace) {
+    fn erase(&mut self, target: u128, pace: &dyn Throttle) {
         self.store().erase(&[target], "ada", "asked for", pace).expect("memory does not fail");
         self.model.seq += 1;
         self.model.is_erasing = self.is_erasing();
@@ -295,7 +295,7 @@ impl Run {
     fn read_beside(&mut self) {
         let reader = self.reader.take();
         let reader = reader.map_or_else(
-            || Reader::open(Arc::new(self.disk.clone())),
+            || StoreReader::open(Arc::new(self.disk.clone())),
             |reader| reader.refresh().map(|_| reader),
         );
         let reader = reader.expect("what is being written can be read");
@@ -330,22 +330,22 @@ impl Run {
                 (item.is_tombstoned, item.is_erased) = (true, true);
                 let target = item.id.0;
                 let ending = Ending(AtomicUsize::new(0), how);
-                let pace: &dyn Pace = if what == 8 { &FullSpeed } else { &ending };
+                let pace: &dyn Throttle = if what == 8 { &NoThrottle } else { &ending };
                 self.erase(target, pace);
             }
             (10, _, Some(at)) => {
                 let edge = &mut self.model.edges[at];
                 (edge.is_tombstoned, edge.is_erased) = (true, true);
                 let target = edge.id.0;
-                self.erase(target, &FullSpeed);
+                self.erase(target, &NoThrottle);
             }
             (11, ..) => {
-                self.store().erase_pending(&FullSpeed).expect("memory does not fail");
+                self.store().erase_pending(&NoThrottle).expect("memory does not fail");
                 self.model.is_erasing = false;
                 assert!(!self.is_erasing());
             }
             (12 | 13, ..) => self.store().seal().expect("memory does not fail"),
-            (14, ..) => drop(self.store().compact(&FullSpeed).expect("memory does not fail")),
+            (14, ..) => drop(self.store().compact(&NoThrottle).expect("memory does not fail")),
             (15, ..) => {
                 let ending = Ending(AtomicUsize::new(0), how);
                 let _done = self.store().compact(&ending).expect("memory does not fail");

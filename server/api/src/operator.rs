@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::ledger::Effect;
-use engine::{Damage, SearchError, Stop};
+use engine::{CancelToken, CorruptionError, SearchError};
 use serde_json::{Map, Value, json};
 
 use crate::app_state::AppState;
@@ -373,7 +373,7 @@ fn keep(
 
 /// Reason for an incomplete export.
 enum Cut {
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// The server shuts down.
     CalledOff,
     Gone,
@@ -409,8 +409,8 @@ pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     }
     let stream = reply.with_fields(whose.fields()).report_by_stream(sse::head());
     let cancel = call.cancel.clone();
-    let stop = Stop::when(move || cancel.is_cancelled());
-    let snapshot = whose.workspace.store.snapshot().until(stop);
+    let stop = CancelToken::from_fn(move || cancel.is_cancelled());
+    let snapshot = whose.workspace.store.snapshot().with_cancel(stop);
     let written = write::all(&snapshot, |lines| {
         if call.cancel.is_cancelled() {
             return Err(Cut::CalledOff);

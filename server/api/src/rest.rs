@@ -109,7 +109,7 @@ pub(crate) fn body_too_large() -> Refusal {
 /// `GET /health`.
 pub fn health(parts: &AppState) -> Response {
     let workspace = parts.local.get();
-    let writable = workspace.store.stopped().is_none();
+    let writable = workspace.store.stop_reason().is_none();
     let status = if writable && !workspace.audit.is_failing() { "ok" } else { "degraded" };
     let embedder = workspace.encoders.view().embedder;
     let (kernel, precision) = (embedder.kernel(), embedder.precision());

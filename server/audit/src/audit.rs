@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use engine::Micros;
 use engine::ledger::{
-    Anchor, AppendError, Decision, Draft, Ledger, LedgerOpenError, OpenWith, Outcome, ReadError,
-    Reader, Touched,
+    Anchor, AppendError, Decision, EntryDraft, Ledger, LedgerOpenError, LedgerOptions,
+    LedgerReader, Outcome, ReadError, TouchedItem,
 };
 use engine::os::clock::{Clock, Random};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub struct Trace {
     /// The deciding rule.
     pub rule: String,
     /// Affected items with the effect on each, sensitivity events first.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<TouchedItem>,
     /// Outcome of the call.
     pub outcome: Outcome,
 }
@@ -169,7 +169,7 @@ impl Audit {
         Anchoring { last, keep }: Anchoring,
     ) -> Result<Self, LedgerOpenError> {
         let tenant = Sha256::digest(workspace.as_bytes()).into();
-        let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: last };
+        let with = LedgerOptions { tenant, signer: Box::new(signer.clone()), anchor: last };
         let ledger = Ledger::open(folder, with)?;
         // The reader ends here: later entries are counted as they are recorded.
         let past = ledger.reader().map_err(LedgerOpenError::Read)?;
@@ -220,7 +220,7 @@ impl Audit {
         let at = self.shared.clock.now();
         let mut receipt = [0; 16];
         self.shared.random.fill(&mut receipt);
-        let draft = Draft {
+        let draft = EntryDraft {
             at_micros: at.0.max(0).unsigned_abs(),
             receipt,
             tool: trace.tool,
@@ -308,7 +308,7 @@ impl Audit {
         let mut state = self.shared.mended();
         let why = state.why.clone();
         let ledger = state.ledger.as_mut().ok_or(why)?;
-        ledger.settle(now).map_err(|error| error.to_string())?;
+        ledger.sign_and_sync(now).map_err(|error| error.to_string())?;
         let reader = ledger.reader().map_err(|error| error.to_string())?;
         Ok(reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect())
     }
@@ -317,7 +317,7 @@ impl Audit {
     ///
     /// # Errors
     /// The ledger is closed or cannot be read; carries the cause.
-    pub fn reader(&self) -> Result<Reader, String> {
+    pub fn reader(&self) -> Result<LedgerReader, String> {
         let state = self.shared.mended();
         let ledger = state.ledger.as_ref().ok_or_else(|| state.why.clone())?;
         ledger.reader().map_err(|error| error.to_string())
@@ -409,7 +409,7 @@ impl Shared {
             state.why = why;
         }
         let seal = Box::new(self.signer.clone());
-        let with = OpenWith { tenant: self.tenant, seal, anchor: state.last };
+        let with = LedgerOptions { tenant: self.tenant, signer: seal, anchor: state.last };
         match Ledger::open(&self.folder, with) {
             Ok(ledger) => {
                 state.ledger = Some(ledger);
@@ -478,7 +478,7 @@ mod tests {
     /// Records a call that withheld two items, redacted one and read one.
     fn record(audit: &Audit) {
         let touched = [Effect::Withheld, Effect::Withheld, Effect::Redacted, Effect::Read]
-            .map(|effect| Touched { effect, item: [7; 16] });
+            .map(|effect| TouchedItem { effect, item: [7; 16] });
         let trace = Trace {
             tool: "recall",
             principal: "ada".to_owned(),

@@ -4,7 +4,7 @@
 //! signature of one kind never passes for another.
 
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
-use engine::ledger::{CheckSeal, KeyId, Seal, Signature};
+use engine::ledger::{CheckpointSigner, CheckpointVerifier, KeyId, Signature};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl Signer {
     }
 }
 
-impl Seal for Signer {
+impl CheckpointSigner for Signer {
     fn key_id(&self) -> KeyId {
         self.id
     }
@@ -111,8 +111,8 @@ impl Verifier {
     }
 }
 
-impl CheckSeal for Verifier {
-    fn check(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
+impl CheckpointVerifier for Verifier {
+    fn is_valid(&self, key: KeyId, message: &[u8], signature: &Signature) -> bool {
         self.is_signed(&key, message, signature)
     }
 }
@@ -138,20 +138,23 @@ mod tests {
         let signature = signer.sign(&[0x72]);
         assert_eq!(signature[..4], hex("92a009a9"));
         let verifier = Verifier::new(&[signer.public()]).unwrap();
-        assert!(verifier.check(signer.key_id(), &[0x72], &signature));
-        assert!(!verifier.check(signer.key_id(), &[0x73], &signature));
-        assert!(!verifier.check([0; 8], &[0x72], &signature));
+        assert!(verifier.is_valid(signer.key_id(), &[0x72], &signature));
+        assert!(!verifier.is_valid(signer.key_id(), &[0x73], &signature));
+        assert!(!verifier.is_valid([0; 8], &[0x72], &signature));
     }
 
     #[test]
     fn a_ledger_sealed_by_this_key_verifies_with_its_public_half() {
-        use engine::ledger::{Decision, Draft, Ledger, OpenWith, Outcome, VerifyWith, verify};
+        use engine::ledger::{
+            Decision, EntryDraft, Ledger, LedgerOptions, Outcome, VerifyOptions, verify,
+        };
         let folder =
             std::env::temp_dir().join(format!("sealed-ledger-test-{}", std::process::id()));
         let signer = Signer::from_seed(&[8; 32]);
-        let with = OpenWith { tenant: [1; 32], seal: Box::new(signer.clone()), anchor: None };
+        let with =
+            LedgerOptions { tenant: [1; 32], signer: Box::new(signer.clone()), anchor: None };
         let mut ledger = Ledger::open(&folder, with).unwrap();
-        let draft = Draft {
+        let draft = EntryDraft {
             at_micros: 1,
             receipt: [2; 16],
             tool: "recall",
@@ -164,7 +167,7 @@ mod tests {
         };
         ledger.append(&draft).unwrap();
         ledger.close(2).unwrap();
-        let by = |key: &Signer| verify(&folder, &VerifyWith::whole(&key.verifier())).unwrap();
+        let by = |key: &Signer| verify(&folder, &VerifyOptions::all(&key.verifier())).unwrap();
         let (ours, theirs) = (by(&signer), by(&Signer::from_seed(&[9; 32])));
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(ours.ok && ours.checkpoints.count == 1 && ours.unsigned == 0, "{ours:?}");

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Durability, Model, Options, SearchMode, Searching, Store, WriteError, hex};
+use engine::{AnnPolicy, Durability, Model, Options, SearchMode, Store, WriteError, hex};
 use recalld_replication::{BootClock, TickSource};
 
 use recalld_embedding::encoding::{Encoding, model_request};
@@ -82,8 +82,8 @@ pub struct Settings {
 impl Settings {
     /// The store's part of the settings.
     fn options(&self) -> Options {
-        let searching = Searching { mode: self.search_mode, ..Searching::default() };
-        Options { durability: self.durability, searching, ..Options::default() }
+        let searching = AnnPolicy { mode: self.search_mode, ..AnnPolicy::default() };
+        Options { durability: self.durability, ann_policy: searching, ..Options::default() }
     }
 }
 
@@ -266,7 +266,7 @@ fn seat(
         why if is_locked(&why) => StartError::Busy(settings.data.clone()),
         why => failed(format!("{}: {why}", seats.settings().address)),
     })?;
-    while store.follows() && store.snapshot().model().is_none() {
+    while store.is_replica() && store.snapshot().model().is_none() {
         if !goes_on() {
             return Err(failed("told to end before there was anything to follow"));
         }

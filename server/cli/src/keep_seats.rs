@@ -196,7 +196,7 @@ fn change_local(parts: &AppState, seats: &Seats) -> Result<(), String> {
     parts.local.rest();
     let (mut role, mut kept) = ("written", Ok(()));
     let put = |store: Arc<Store>| {
-        if store.follows() {
+        if store.is_replica() {
             role = "followed";
         }
         let embedder = before.encoders.view().embedder;

@@ -1,6 +1,6 @@
 //! Wire formats of ids with type prefixes, times and hashes.
 
-use engine::{EdgeId, ItemId, ItemView, Micros, NotAnId, SourceId};
+use engine::{EdgeId, ItemId, ItemView, Micros, ParseIdError, SourceId};
 
 /// Prefix of a source id.
 const SOURCE: &str = "src_";
@@ -32,10 +32,10 @@ pub fn of_item(item_view: &ItemView<'_>) -> String {
 }
 
 /// Parses an item id of any kind.
-pub fn parse_item(text: &str) -> Result<ItemId, NotAnId> {
+pub fn parse_item(text: &str) -> Result<ItemId, ParseIdError> {
     let prefixes = ITEM_PREFIXES.iter().map(|(_, prefix)| *prefix).chain([ITEM]);
     let bare = prefixes.into_iter().find_map(|prefix| text.strip_prefix(prefix));
-    bare.ok_or(NotAnId)?.parse()
+    bare.ok_or(ParseIdError)?.parse()
 }
 
 /// Formats a source id.
@@ -44,8 +44,8 @@ pub fn source(id: SourceId) -> String {
 }
 
 /// Parses a source id.
-pub fn parse_source(text: &str) -> Result<SourceId, NotAnId> {
-    text.strip_prefix(SOURCE).ok_or(NotAnId)?.parse()
+pub fn parse_source(text: &str) -> Result<SourceId, ParseIdError> {
+    text.strip_prefix(SOURCE).ok_or(ParseIdError)?.parse()
 }
 
 /// Formats an edge id.
@@ -54,8 +54,8 @@ pub fn edge(id: EdgeId) -> String {
 }
 
 /// Parses an edge id.
-pub fn parse_edge(text: &str) -> Result<EdgeId, NotAnId> {
-    text.strip_prefix(EDGE).ok_or(NotAnId)?.parse()
+pub fn parse_edge(text: &str) -> Result<EdgeId, ParseIdError> {
+    text.strip_prefix(EDGE).ok_or(ParseIdError)?.parse()
 }
 
 /// Formats a time as RFC 3339 in UTC with microseconds.
@@ -84,8 +84,8 @@ mod tests {
             assert_eq!(parse_item(&item(kind, id)), Ok(id), "{kind}");
         }
         assert!(item("document", id).starts_with("doc_"));
-        assert_eq!(parse_item(&source(SourceId(1))), Err(NotAnId));
-        assert_eq!(parse_item(&id.to_string()), Err(NotAnId));
+        assert_eq!(parse_item(&source(SourceId(1))), Err(ParseIdError));
+        assert_eq!(parse_item(&id.to_string()), Err(ParseIdError));
     }
 
     #[test]

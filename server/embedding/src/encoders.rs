@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use engine::{Batch, ItemDraft, Snapshot, Store, Unwritten, WriteError, Written};
+use engine::{Batch, BatchError, CommitInfo, ItemDraft, Snapshot, Store, WriteError};
 
 use crate::embed::Embedder;
 
@@ -77,12 +77,12 @@ impl Encoders {
 
     /// Writes a batch whose embeddings, if any, are of the model `batch.embedded_by`. If the store has left that model
     /// meanwhile, the embeddings are recomputed with the encoder of the new model.
-    pub fn write(&self, batch: Batch) -> Result<Written, WriteError> {
+    pub fn write(&self, batch: Batch) -> Result<CommitInfo, WriteError> {
         self.try_write(batch).map_err(|unwritten| unwritten.error)
     }
 
     /// As [`Self::write`], but returns a rejected batch with the error.
-    pub fn try_write(&self, mut batch: Batch) -> Result<Written, Unwritten> {
+    pub fn try_write(&self, mut batch: Batch) -> Result<CommitInfo, BatchError> {
         for _ in 0..EMBED_AGAIN_MAX {
             self.embed_again(&mut batch);
             let unwritten = match self.store.try_write(batch) {

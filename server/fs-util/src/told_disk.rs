@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use engine::DiskError;
-use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, FsDisk};
 
 use recalld_common::cancel::CancellationToken;
 use recalld_common::cancel::Progress;
@@ -25,13 +25,13 @@ struct Counter {
 /// A directory of the real file system that counts writes, and rejects them after cancellation.
 #[derive(Debug)]
 pub struct ToldDisk {
-    disk: RealDisk,
+    disk: FsDisk,
     counter: Arc<Counter>,
 }
 
 impl ToldDisk {
     /// Wraps a disk. Writes fail after `cancel` is cancelled.
-    pub fn new(disk: RealDisk, cancel: &CancellationToken) -> Self {
+    pub fn new(disk: FsDisk, cancel: &CancellationToken) -> Self {
         let counter = Counter { bytes: AtomicU64::new(0), cancel: cancel.clone() };
         Self { disk, counter: Arc::new(counter) }
     }

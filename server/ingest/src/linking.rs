@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use engine::{
-    Batch, Damage, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, SearchError, Snapshot,
-    Status, Store,
+    Batch, CorruptionError, Direction, EdgeDraft, EdgeFilter, ItemId, NEIGHBOURS_MAX, SearchError,
+    Snapshot, Status, Store,
 };
 
 use super::job::JobError;
@@ -120,7 +120,7 @@ impl<'a> Linking<'a> {
         Ok(())
     }
 
-    fn document_at(&mut self, path: &str) -> Result<Option<ItemId>, Damage> {
+    fn document_at(&mut self, path: &str) -> Result<Option<ItemId>, CorruptionError> {
         let uri = uri::of_path(path);
         if let Some(&known) = self.known.get(&uri) {
             return Ok(known);

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use engine::limits::TITLE_BYTES_MAX;
 use engine::{
-    Batch, Damage, EdgeDraft, ItemDraft, ItemId, Model, Sensitivity, Snapshot, SourceDraft,
-    SourceId, Span, Status,
+    Batch, CorruptionError, EdgeDraft, ItemDraft, ItemId, Model, Sensitivity, Snapshot,
+    SourceDraft, SourceId, Span, Status,
 };
 use half::f16;
 use serde_json::json;
@@ -76,9 +76,9 @@ impl Older {
         source: SourceId,
         document: ItemId,
         version: u64,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, CorruptionError> {
         let mut chunks = Vec::new();
-        for place in snapshot.items_of_source(source)? {
+        for place in snapshot.items_by_source(source)? {
             let item = snapshot.item(place)?;
             if item.kind == "chunk" && snapshot.status(place)? == Status::Current {
                 chunks.push(OldChunk {

@@ -3,7 +3,7 @@
 //! Owns the size limit of a batch, and the fallback if the store rejects one of its documents. Must not know how a file
 //! is read.
 
-use engine::{Batch, ItemId, Unwritten, WriteError};
+use engine::{Batch, BatchError, ItemId, WriteError};
 
 use super::held::Held;
 use recalld_embedding::encoders::Encoders;
@@ -68,7 +68,7 @@ impl Documents {
     pub(super) fn fits(&self, one: &One, batch: &Batch) -> bool {
         self.is_empty()
             || self.texts + texts(batch) <= PARCEL_TEXTS_MAX
-                && self.batch.records() + batch.records() <= RECORDS_MAX
+                && self.batch.record_count() + batch.record_count() <= RECORDS_MAX
                 && self.bytes + one.bytes <= BYTES_MAX
                 && self.batch.embedded_by == batch.embedded_by
     }
@@ -112,7 +112,7 @@ impl Parcel for Documents {
     fn write(self, encoders: &Encoders) -> Result<Vec<Stored>, WriteError> {
         let mut rest = match encoders.try_write(self.batch) {
             Ok(_) => return Ok(self.each.into_iter().map(|one| (one, None)).collect()),
-            Err(Unwritten { error: WriteError::Refused { .. }, batch }) => *batch,
+            Err(BatchError { error: WriteError::Refused { .. }, batch }) => *batch,
             Err(unwritten) => return Err(unwritten.error),
         };
         let mut stored = Vec::with_capacity(self.each.len());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use engine::{Damage, ItemId, SearchError, WriteError};
+use engine::{CorruptionError, ItemId, SearchError, WriteError};
 use serde_json::{Value, json};
 
 use super::held::Held;
@@ -173,7 +173,7 @@ pub enum JobError {
     /// The store rejected the write.
     Write(WriteError),
     /// Stored bytes are damaged.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// A query of the store was cancelled.
     Interrupted,
 }
@@ -206,8 +206,8 @@ impl From<SearchError> for JobError {
     }
 }
 
-impl From<Damage> for JobError {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for JobError {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not know how a file is read.
 
-use engine::{Damage, ItemId, ItemView, Sensitivity, Snapshot, SourceId, Status};
+use engine::{CorruptionError, ItemId, ItemView, Sensitivity, Snapshot, SourceId, Status};
 use serde_json::Value;
 
 use super::linking::Piece;
@@ -24,11 +24,11 @@ pub(super) struct Stored {
 }
 
 /// Reads the newest version only. Returns `None` if its document is tombstoned.
-pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, Damage> {
-    let sources = snapshot.sources_of_uri(uri)?;
+pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, CorruptionError> {
+    let sources = snapshot.sources_by_uri(uri)?;
     let version = sources.len() as u64;
     let Some(newest) = sources.last() else { return Ok(None) };
-    for place in snapshot.items_of_source(newest.id)? {
+    for place in snapshot.items_by_source(newest.id)? {
         let item = snapshot.item(place)?;
         if item.kind == "document" {
             let stored = Stored {
@@ -48,7 +48,7 @@ pub(super) fn stored(snapshot: &Snapshot, uri: &str) -> Result<Option<Stored>, D
 /// The requested sensitivity, if different from the stored one.
 fn asked(attributes: &str) -> Option<Sensitivity> {
     let attributes: Value = serde_json::from_str(attributes).ok()?;
-    Sensitivity::of_name(attributes[ASKED].as_str()?)
+    Sensitivity::from_name(attributes[ASKED].as_str()?)
 }
 
 /// Requested sensitivity of a document.
@@ -79,10 +79,10 @@ pub(super) fn documents_before(
     snapshot: &Snapshot,
     uri: &str,
     versions: usize,
-) -> Result<Vec<ItemId>, Damage> {
+) -> Result<Vec<ItemId>, CorruptionError> {
     let mut documents = Vec::new();
-    for source in snapshot.sources_of_uri(uri)?.iter().rev().skip(1).take(versions) {
-        for place in snapshot.items_of_source(source.id)? {
+    for source in snapshot.sources_by_uri(uri)?.iter().rev().skip(1).take(versions) {
+        for place in snapshot.items_by_source(source.id)? {
             if snapshot.kind(place)? == "document" && snapshot.status(place)? != Status::Tombstoned
             {
                 documents.push(snapshot.id(place)?);
@@ -94,14 +94,14 @@ pub(super) fn documents_before(
 
 impl Stored {
     /// Loads the version for comparison with a newer one.
-    pub(super) fn older(&self, snapshot: &Snapshot) -> Result<Older, Damage> {
+    pub(super) fn older(&self, snapshot: &Snapshot) -> Result<Older, CorruptionError> {
         Older::of(snapshot, self.source, self.document, self.version)
     }
 
     /// Id, first and last line of each chunk.
-    pub(super) fn pieces(&self, snapshot: &Snapshot) -> Result<Vec<Piece>, Damage> {
+    pub(super) fn pieces(&self, snapshot: &Snapshot) -> Result<Vec<Piece>, CorruptionError> {
         let mut pieces = Vec::new();
-        for place in snapshot.items_of_source(self.source)? {
+        for place in snapshot.items_by_source(self.source)? {
             let item = snapshot.item(place)?;
             let Some(span) = item.span.filter(|_| item.kind == "chunk") else { continue };
             pieces.push((item.id, span.line_start, span.line_end));
@@ -111,6 +111,6 @@ impl Stored {
 }
 
 /// The current document of a file.
-pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, Damage> {
+pub fn document_of(snapshot: &Snapshot, uri: &str) -> Result<Option<ItemId>, CorruptionError> {
     Ok(stored(snapshot, uri)?.map(|stored| stored.document))
 }

@@ -321,7 +321,7 @@ mod tests {
         assert!(Sensitivity::ALL.is_sorted() && Verdict::ALL.is_sorted());
         let words: Vec<&str> = Sensitivity::ALL.iter().map(|one| one.name()).collect();
         assert_eq!(words, ["public", "internal", "confidential", "restricted"]);
-        assert_eq!(Sensitivity::of_name("restricted"), Some(Sensitivity::Restricted));
+        assert_eq!(Sensitivity::from_name("restricted"), Some(Sensitivity::Restricted));
         assert_eq!(Action::of("Read"), None);
     }
 

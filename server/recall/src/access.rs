@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Hidden, ItemView, SearchError, Snapshot};
+use engine::{ItemView, SearchError, Snapshot, VisibilityMask};
 
 use super::masks::HiddenFrom;
 use recalld_policy::{Action, Caller, Rules, Verdict, What};
@@ -15,7 +15,7 @@ const AUDITOR: &str = "audit:read";
 pub struct AccessView<'a> {
     caller: &'a Caller,
     rules: &'a Rules,
-    hidden: Option<Arc<Hidden>>,
+    hidden: Option<Arc<VisibilityMask>>,
 }
 
 impl<'a> AccessView<'a> {
@@ -34,7 +34,7 @@ impl<'a> AccessView<'a> {
     }
 
     /// Visibility mask; `None` if nothing is hidden.
-    pub fn hidden(&self) -> Option<&Arc<Hidden>> {
+    pub fn hidden(&self) -> Option<&Arc<VisibilityMask>> {
         self.hidden.as_ref()
     }
 

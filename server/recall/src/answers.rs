@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use engine::{Edition, Filter, Hidden, Hit, Moment};
+use engine::{AsOf, Filter, Hit, SnapshotVersion, VisibilityMask};
 
 use crate::limits::{ANSWERS_BYTES_MAX, ANSWERS_MAX};
 
@@ -37,13 +37,13 @@ pub(super) struct Key {
     /// Identity of the visibility mask.
     hidden: Option<Same>,
     /// As-of time of the snapshot.
-    moment: Moment,
+    moment: AsOf,
 }
 
 /// Identity of a visibility mask, compared by pointer. The `Weak` retains no rows, and keeps the address from being
 /// reused.
 #[derive(Debug, Clone)]
-struct Same(Weak<Hidden>);
+struct Same(Weak<VisibilityMask>);
 
 impl PartialEq for Same {
     fn eq(&self, other: &Self) -> bool {
@@ -62,11 +62,11 @@ impl Hash for Same {
 impl Key {
     /// Returns `None` for a filter with individually chosen items: each call makes a new choice, so no later call would
     /// hit the entry.
-    pub(super) fn of(text: &str, limit: usize, filter: &Filter, moment: Moment) -> Option<Self> {
-        let hidden = filter.hidden.as_ref().map(|hidden| Same(Arc::downgrade(hidden)));
-        let filter = Filter { hidden: None, ..filter.clone() };
+    pub(super) fn of(text: &str, limit: usize, filter: &Filter, moment: AsOf) -> Option<Self> {
+        let hidden = filter.mask.as_ref().map(|hidden| Same(Arc::downgrade(hidden)));
+        let filter = Filter { mask: None, ..filter.clone() };
         let text = text.to_owned();
-        filter.among.is_none().then_some(Self { text, limit, filter, hidden, moment })
+        filter.allowlist.is_none().then_some(Self { text, limit, filter, hidden, moment })
     }
 }
 
@@ -75,7 +75,7 @@ impl Takes<Answer> for Key {
         let kinds = self.filter.kinds.iter().map(|kind| size_of::<String>() + kind.len());
         let names = self.filter.modality.as_ref().map_or(0, String::len) + kinds.sum::<usize>();
         let answers = size_of_val(&*answer.query) + size_of_val(&*answer.hits) + 2 * COUNTS_BYTES;
-        let hidden = self.hidden.as_ref().map_or(0, |_| size_of::<Hidden>() + COUNTS_BYTES);
+        let hidden = self.hidden.as_ref().map_or(0, |_| size_of::<VisibilityMask>() + COUNTS_BYTES);
         PLACES_EACH * size_of::<(Self, Answer)>() + self.text.len() + names + answers + hidden
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct Answers(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    edition: Option<Edition>,
+    edition: Option<SnapshotVersion>,
     recent: Recent<Key, Answer>,
 }
 
@@ -193,7 +193,7 @@ impl<K: Takes<V> + Eq + Hash, V: Clone> Recent<K, V> {
 
 impl Answers {
     /// Returns the result of this snapshot version, if cached.
-    pub(super) fn get(&self, edition: Edition, key: &Key) -> Option<Answer> {
+    pub(super) fn get(&self, edition: SnapshotVersion, key: &Key) -> Option<Answer> {
         let mut kept = self.kept();
         if !kept.turn_to(edition) {
             return None;
@@ -202,7 +202,7 @@ impl Answers {
     }
 
     /// Inserts a result of this snapshot version.
-    pub(super) fn put(&self, edition: Edition, key: Key, answer: &Answer) {
+    pub(super) fn put(&self, edition: SnapshotVersion, key: Key, answer: &Answer) {
         let mut kept = self.kept();
         if kept.turn_to(edition) && key.bytes(answer) <= ANSWER_BYTES_MAX {
             kept.recent.keep(key, answer.clone());
@@ -217,7 +217,7 @@ impl Answers {
 impl Kept {
     /// Returns false if the cache is at a newer version. Otherwise advances to `edition`, which drops the results of
     /// older versions.
-    fn turn_to(&mut self, edition: Edition) -> bool {
+    fn turn_to(&mut self, edition: SnapshotVersion) -> bool {
         if self.edition.is_some_and(|kept| kept > edition) {
             return false;
         }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> Key {
-        Key::of(text, 5, &Filter::default(), Moment::default()).unwrap()
+        Key::of(text, 5, &Filter::default(), AsOf::default()).unwrap()
     }
 
     fn nothing() -> Answer {
@@ -245,7 +245,7 @@ mod tests {
     fn an_answer_is_there_until_the_next_write_and_no_older_one_comes_back() {
         let (_folder, store) = store(1);
         let answers = Answers::default();
-        let before = store.snapshot().edition();
+        let before = store.snapshot().version();
         assert_eq!(answers.get(before, &key("a")), None);
         answers.put(before, key("a"), &nothing());
         assert_eq!(answers.get(before, &key("a")), Some(nothing()));
@@ -254,14 +254,14 @@ mod tests {
             Key { limit: 6, ..key("a") },
             Key { filter: Filter { current_only: true, ..Filter::default() }, ..key("a") },
             Key {
-                moment: Moment { as_of: Some(engine::Micros(1)), ..Moment::default() },
+                moment: AsOf { known_at: Some(engine::Micros(1)), ..AsOf::default() },
                 ..key("a")
             },
         ] {
             assert_eq!(answers.get(before, &other), None, "{other:?}");
         }
         store.write(super::super::passes::tests::items(1)).unwrap();
-        let after = store.snapshot().edition();
+        let after = store.snapshot().version();
         assert_eq!(answers.get(after, &key("a")), None);
         answers.put(before, key("a"), &nothing());
         assert_eq!(answers.get(before, &key("a")), None, "an older edition is not turned back to");
@@ -273,26 +273,26 @@ mod tests {
         let (_folder, store) = store(40);
         let snapshot = store.snapshot();
         let hidden = || {
-            let hidden = snapshot.hide(&Hidden::default(), |_| engine::Sight::Nothing);
+            let hidden = snapshot.mask(&VisibilityMask::default(), |_| engine::Visibility::Denied);
             Some(Arc::new(hidden.unwrap()))
         };
-        let of = |hidden: &Option<Arc<Hidden>>| {
-            let filter = Filter { hidden: hidden.clone(), ..Filter::default() };
-            Key::of("a", 5, &filter, Moment::default()).unwrap()
+        let of = |hidden: &Option<Arc<VisibilityMask>>| {
+            let filter = Filter { mask: hidden.clone(), ..Filter::default() };
+            Key::of("a", 5, &filter, AsOf::default()).unwrap()
         };
         let (one, other) = (hidden(), hidden());
         let answers = Answers::default();
-        answers.put(snapshot.edition(), of(&one), &nothing());
-        assert!(answers.get(snapshot.edition(), &of(&one)).is_some());
+        answers.put(snapshot.version(), of(&one), &nothing());
+        assert!(answers.get(snapshot.version(), &of(&one)).is_some());
         for another in [&other, &None] {
-            assert_eq!(answers.get(snapshot.edition(), &of(another)), None);
+            assert_eq!(answers.get(snapshot.version(), &of(another)), None);
         }
         let rows = Arc::downgrade(one.as_ref().unwrap());
         drop(one);
         assert!(rows.upgrade().is_none(), "who alone would keep it is the cache");
         assert!(of(&other).bytes(&nothing()) > of(&None).bytes(&nothing()));
-        let chosen = Filter { among: Some(Arc::default()), ..Filter::default() };
-        assert_eq!(Key::of("a", 5, &chosen, Moment::default()), None);
+        let chosen = Filter { allowlist: Some(Arc::default()), ..Filter::default() };
+        assert_eq!(Key::of("a", 5, &chosen, AsOf::default()), None);
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_what_is_asked_again_stays() {
         let (_folder, store) = store(1);
-        let edition = store.snapshot().edition();
+        let edition = store.snapshot().version();
         let answers = Answers::default();
         answers.put(edition, key("often"), &nothing());
         for at in 0..3 * ANSWERS_MAX {

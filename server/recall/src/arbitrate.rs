@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use engine::{Damage, Place, SearchError, Snapshot, Status};
+use engine::{CorruptionError, RowAddress, SearchError, Snapshot, Status};
 
 use super::conflicts::Conflict;
 use super::fuse::Fused;
@@ -29,9 +29,9 @@ pub(super) struct Ordered {
     /// Superseded items whose successors another item has promoted already; ranked last, if there is room.
     pub(super) behind: Vec<Fused>,
     /// Maps each promoted successor to the superseded item that matched.
-    pub(super) replaced: HashMap<Place, Place>,
+    pub(super) replaced: HashMap<RowAddress, RowAddress>,
     /// Superseded items with more successors than were promoted, and the promoted ones.
-    pub(super) cut_short: HashSet<Place>,
+    pub(super) cut_short: HashSet<RowAddress>,
 }
 
 /// Ranks the current successors of each superseded item directly above the item, by its chain rather than by word
@@ -41,9 +41,9 @@ pub(super) fn bring_replacements(
     means: &Means<'_>,
     standing: &mut Standing<'_>,
     ranked: Vec<Fused>,
-) -> Result<Ordered, Damage> {
-    let mut given: HashSet<Place> = HashSet::new();
-    let mut stood_for: HashSet<Vec<Place>> = HashSet::new();
+) -> Result<Ordered, CorruptionError> {
+    let mut given: HashSet<RowAddress> = HashSet::new();
+    let mut stood_for: HashSet<Vec<RowAddress>> = HashSet::new();
     let mut ordered = Ordered::default();
     for found in ranked {
         if means.snapshot.status(found.place)? != Status::Superseded {
@@ -83,8 +83,8 @@ pub(super) fn drop_copies(
     means: &Means<'_>,
     standing: &mut Standing<'_>,
     ranked: Vec<Fused>,
-) -> Result<Vec<Fused>, Damage> {
-    let mut given: HashSet<Place> = HashSet::new();
+) -> Result<Vec<Fused>, CorruptionError> {
+    let mut given: HashSet<RowAddress> = HashSet::new();
     let mut kept = Vec::with_capacity(ranked.len());
     for found in ranked {
         let place = match copy_that_stands(means, standing, found.place)? {
@@ -101,8 +101,8 @@ pub(super) fn drop_copies(
 fn copy_that_stands(
     means: &Means<'_>,
     standing: &mut Standing<'_>,
-    place: Place,
-) -> Result<Option<Place>, Damage> {
+    place: RowAddress,
+) -> Result<Option<RowAddress>, CorruptionError> {
     let snapshot = means.snapshot;
     if snapshot.status(place)? != Status::Superseded {
         return Ok(None);
@@ -138,7 +138,7 @@ impl<'a> Folding<'a> {
 
     /// Compares the last of `items`, unless compared before, with the earlier ones. If two are near-duplicates, the
     /// preferred one keeps the earlier rank and lists the other.
-    pub(super) fn fold_last(&mut self, items: &mut Vec<Recalled>) -> Result<(), Damage> {
+    pub(super) fn fold_last(&mut self, items: &mut Vec<Recalled>) -> Result<(), CorruptionError> {
         let Some(last) = items.get(self.said.len()) else { return Ok(()) };
         if last.verdict != Verdict::Allow {
             self.said.push(None);
@@ -171,7 +171,7 @@ impl<'a> Folding<'a> {
 
 /// Pairs of items that contradict each other.
 pub(super) struct Conflicts {
-    pub(super) found: Vec<([Place; 2], Conflict)>,
+    pub(super) found: Vec<([RowAddress; 2], Conflict)>,
     /// True if there are more conflicts than an answer lists.
     pub(super) cut_short: bool,
 }
@@ -188,7 +188,7 @@ pub(super) fn conflicts(
     let claims: Vec<_> = standing.map(|(place, said)| (place, said, said.claims())).collect();
     let mut found = Vec::new();
     for (at, (one, said, claimed)) in claims.iter().enumerate() {
-        folding.snapshot.check()?;
+        folding.snapshot.check_cancelled()?;
         for (other, also, denied) in &claims[at + 1..] {
             if !said.meets(also) {
                 continue;

@@ -3,7 +3,7 @@
 //! A store without a record of that time is read as of now: its record does not reach back so far, so the date in the
 //! question means something else.
 
-use engine::{Hidden, Micros, Moment, SearchError, Snapshot};
+use engine::{AsOf, Micros, SearchError, Snapshot, VisibilityMask};
 
 use super::time::When;
 use crate::route::Plan;
@@ -17,11 +17,11 @@ use crate::route::Plan;
 pub fn look_back(
     snapshot: &Snapshot,
     plan: &mut Plan,
-    hidden: Option<&Hidden>,
+    hidden: Option<&VisibilityMask>,
 ) -> Result<Option<Snapshot>, SearchError> {
     let Some(When::AsOf(at)) = plan.when else { return Ok(None) };
-    let then = snapshot.at(Moment { as_of: Some(at), valid_at: Some(at) });
-    if then.has_record(hidden)? {
+    let then = snapshot.with_as_of(AsOf { known_at: Some(at), valid_at: Some(at) });
+    if then.has_visible_item(hidden)? {
         return Ok(Some(then));
     }
     plan.when = Some(When::BeforeTheRecord);

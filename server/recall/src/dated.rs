@@ -4,7 +4,7 @@
 //! than a condition. All candidates of the others are checked: a bound that checked only some would favour one
 //! retriever's items.
 
-use engine::{Place, SearchError};
+use engine::{RowAddress, SearchError};
 
 use super::lane::Candidates;
 use super::time::Period;
@@ -28,8 +28,8 @@ pub(super) fn find(
     plan: &Plan,
     period: Period,
     others: &[Candidates],
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let mut found: Vec<(Place, f32)> = Vec::new();
+) -> Result<Vec<(RowAddress, f32)>, SearchError> {
+    let mut found: Vec<(RowAddress, f32)> = Vec::new();
     for &(place, _) in others.iter().flat_map(|lane| &lane.found) {
         if is_of(means, place, period)? && !found.iter().any(|(known, _)| *known == place) {
             found.push((place, 1.0));
@@ -37,7 +37,8 @@ pub(super) fn find(
     }
     let found_max = found.len() + plan.bounds.candidate_limit;
     let times = period.start..period.end;
-    let mut recorded = means.snapshot.places_recorded(times, LOOKED_AT_MAX, Some(&plan.filter))?;
+    let mut recorded =
+        means.snapshot.items_recorded_within(times, LOOKED_AT_MAX, Some(&plan.filter))?;
     recorded.sort_unstable_by(|a, b| b.cmp(a));
     for (_, place) in recorded {
         if found.len() == found_max {
@@ -51,7 +52,7 @@ pub(super) fn find(
 }
 
 /// Returns true if the item was recorded in the period, or has a validity period that overlaps with it.
-fn is_of(means: &Means<'_>, place: Place, period: Period) -> Result<bool, SearchError> {
+fn is_of(means: &Means<'_>, place: RowAddress, period: Period) -> Result<bool, SearchError> {
     let item = means.snapshot.item(place)?;
     let is_given = item.valid_from.is_some() || item.valid_to.is_some();
     let begins = item.valid_from.is_none_or(|from| from < period.end);

@@ -1,6 +1,6 @@
 //! Evidence: the location of a recalled item in its source file, verified against the present file.
 
-use engine::{Damage, ItemView, Snapshot, Span};
+use engine::{CorruptionError, ItemView, Snapshot, Span};
 
 use recalld_fs_util::roots::Roots;
 use recalld_fs_util::uri;
@@ -53,7 +53,7 @@ pub fn map_evidence(
     snapshot: &Snapshot,
     roots: &Roots,
     item: &ItemView<'_>,
-) -> Result<Option<MapEvidence>, Damage> {
+) -> Result<Option<MapEvidence>, CorruptionError> {
     let (Some(id), Some(span)) = (item.source, item.span) else { return Ok(None) };
     let Some(source) = snapshot.source(id)? else { return Ok(None) };
     let Some(path) = uri::to_path(source.uri) else { return Ok(None) };

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{AskedTerm, GivenWords, Place, SearchError};
+use engine::{ItemLexicalScore, QueryTermWeight, RowAddress, SearchError};
 
 use super::lane::{Lane, Ran};
 use crate::means::Means;
@@ -16,7 +16,7 @@ use crate::route::Plan;
 /// Candidate of any retriever.
 #[derive(Debug, Clone)]
 pub(super) struct Fused {
-    pub(super) place: Place,
+    pub(super) place: RowAddress,
     pub(super) score: f32,
     pub(super) found_by: Vec<(Lane, f32)>,
     /// Cosine with the question, if a retriever computed it and the item has an embedding.
@@ -65,18 +65,16 @@ pub(super) fn fuse(
         let alone = only.found.iter().map(|&(place, score)| alone(only.lane, place, score));
         return Ok(alone.collect());
     }
-    let mut all: BTreeMap<Place, Vec<(Lane, f32)>> = BTreeMap::new();
+    let mut all: BTreeMap<RowAddress, Vec<(Lane, f32)>> = BTreeMap::new();
     for candidates in &ran.candidates {
         for &(place, score) in &candidates.found {
             all.entry(place).or_default().push((candidates.lane, score));
         }
     }
-    let places: Vec<Place> = all.keys().copied().collect();
-    let words = ran.words.of(&places, &plan.filter)?;
+    let places: Vec<RowAddress> = all.keys().copied().collect();
+    let words = ran.words.score_items(&places, &plan.filter)?;
     let cosines = match &ran.question {
-        Some(question) => {
-            means.snapshot.cosines_of(means.kernels, question, &places, &plan.filter)?
-        }
+        Some(question) => means.snapshot.cosines(means.kernels, question, &places, &plan.filter)?,
         None => vec![None; places.len()],
     };
     let most: f32 = words.terms.iter().map(|term| term.weight).sum();
@@ -98,8 +96,8 @@ pub(super) fn fuse(
         .collect();
     sort(&mut fused);
     let paired = fused.len().min(PAIRED_MAX);
-    let places: Vec<Place> = fused[..paired].iter().map(|found| found.place).collect();
-    let pairs = means.snapshot.pairs_of(&plan.text, &places, &plan.filter)?;
+    let places: Vec<RowAddress> = fused[..paired].iter().map(|found| found.place).collect();
+    let pairs = means.snapshot.proximity_scores(&plan.text, &places, &plan.filter)?;
     for (found, pairs) in fused.iter_mut().zip(pairs) {
         found.score += PAIRS_WEIGHT * pairs;
     }
@@ -112,7 +110,7 @@ fn sort(fused: &mut [Fused]) {
 }
 
 /// Candidate of the only retriever that ran, with the retriever's score.
-fn alone(lane: Lane, place: Place, score: f32) -> Fused {
+fn alone(lane: Lane, place: RowAddress, score: f32) -> Fused {
     Fused {
         place,
         score,
@@ -126,33 +124,39 @@ fn alone(lane: Lane, place: Place, score: f32) -> Fused {
 }
 
 /// Returns the total weight of the content terms in the item: equal to the bit for items with equal terms.
-pub(super) fn covered(terms: &[AskedTerm], item: &GivenWords) -> f32 {
-    let matched = item.matched.iter().map(|&at| &terms[at]);
-    matched.filter(|term| !term.function_word).fold(0.0, |sum, term| sum + term.weight)
+pub(super) fn covered(terms: &[QueryTermWeight], item: &ItemLexicalScore) -> f32 {
+    let matched = item.matched_terms.iter().map(|&at| &terms[at]);
+    matched.filter(|term| !term.is_stop_word).fold(0.0, |sum, term| sum + term.weight)
 }
 
 /// Returns true for an explicit match. Terms of weight 0 are alternative spellings of other terms.
-fn is_meant(terms: &[AskedTerm], item: &GivenWords) -> bool {
-    let has = |at: usize| item.matched.binary_search(&at).is_ok();
+fn is_meant(terms: &[QueryTermWeight], item: &ItemLexicalScore) -> bool {
+    let has = |at: usize| item.matched_terms.binary_search(&at).is_ok();
     let mut subjects = (0..)
         .zip(terms)
-        .filter(|(_, term)| !term.function_word && term.weight > 0.0)
+        .filter(|(_, term)| !term.is_stop_word && term.weight > 0.0)
         .map(|(at, _)| at)
         .peekable();
     let has_all = subjects.peek().is_some() && subjects.all(has);
-    has_all || (0..).zip(terms).any(|(at, term)| term.name && has(at))
+    has_all || (0..).zip(terms).any(|(at, term)| term.is_identifier && has(at))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn term(weight: f32, function_word: bool, name: bool) -> AskedTerm {
-        AskedTerm { term: String::new(), function_word, name, weight, items: 1 }
+    fn term(weight: f32, function_word: bool, name: bool) -> QueryTermWeight {
+        QueryTermWeight {
+            term: String::new(),
+            is_stop_word: function_word,
+            is_identifier: name,
+            weight,
+            document_frequency: 1,
+        }
     }
 
-    fn given(matched: &[usize]) -> GivenWords {
-        GivenWords { score: 1.0, matched: matched.to_vec() }
+    fn given(matched: &[usize]) -> ItemLexicalScore {
+        ItemLexicalScore { score: 1.0, matched_terms: matched.to_vec() }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Edition, Filter, Hidden, ItemId, Micros, SearchError, Snapshot};
+use engine::{Filter, ItemId, Micros, SearchError, Snapshot, SnapshotVersion, VisibilityMask};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -28,8 +28,8 @@ pub struct Shapes {
 /// Cached statistics with their snapshot version and visibility mask.
 #[derive(Clone)]
 pub struct Made {
-    edition: Edition,
-    hidden: Option<Arc<Hidden>>,
+    edition: SnapshotVersion,
+    hidden: Option<Arc<VisibilityMask>>,
     /// Time of computation.
     pub at: Micros,
     /// The statistics.
@@ -44,10 +44,10 @@ impl Shapes {
     pub fn of(
         &self,
         snapshot: &Snapshot,
-        hidden: Option<Arc<Hidden>>,
+        hidden: Option<Arc<VisibilityMask>>,
         now: Micros,
     ) -> Result<Made, SearchError> {
-        let edition = snapshot.edition();
+        let edition = snapshot.version();
         let is_same = |made: &Made| {
             made.edition == edition
                 && made.hidden.as_ref().map(Arc::as_ptr) == hidden.as_ref().map(Arc::as_ptr)
@@ -89,10 +89,10 @@ pub struct Shape {
 
 impl Shape {
     /// Computes the statistics of the visible items.
-    fn of(snapshot: &Snapshot, hidden: Option<&Arc<Hidden>>) -> Result<Self, SearchError> {
-        let filter = Filter { hidden: hidden.cloned(), ..Filter::default() };
+    fn of(snapshot: &Snapshot, hidden: Option<&Arc<VisibilityMask>>) -> Result<Self, SearchError> {
+        let filter = Filter { mask: hidden.cloned(), ..Filter::default() };
         let mut ids: Vec<ItemId> = Vec::new();
-        snapshot.each_admitted(&filter, |_, place| {
+        snapshot.for_each_admitted(&filter, |_, place| {
             ids.push(snapshot.id(place)?);
             Ok::<(), SearchError>(())
         })?;
@@ -111,7 +111,7 @@ impl Shape {
             }
             Ok::<(), SearchError>(())
         })?;
-        let shape = Self::of_edges(numbers.len(), &edges, &|| snapshot.check())?;
+        let shape = Self::of_edges(numbers.len(), &edges, &|| snapshot.check_cancelled())?;
         Ok(Self { relations, ..shape })
     }
 

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use engine::{Filter, Hit, Place, Quoted, SearchError};
+use engine::{Filter, Hit, PhraseMatches, RowAddress, SearchError};
 
 use super::lane::{Lane, Ran};
 use crate::means::Means;
@@ -36,7 +36,7 @@ limit_table::limits! {
 pub(super) struct Shown {
     count: usize,
     /// Items that the full-text retriever found.
-    words: Vec<Place>,
+    words: Vec<RowAddress>,
     /// Lowest cosine of the items that the vector retriever found.
     meaning: Option<f32>,
 }
@@ -61,7 +61,7 @@ impl Shown {
 /// Corruption, or cancellation.
 pub(super) fn kept_back(
     means: &Means<'_>,
-    (plan, quoted): (&Plan, Option<&Quoted>),
+    (plan, quoted): (&Plan, Option<&PhraseMatches>),
     ran: &Ran<'_>,
     outcome: &Outcome,
     shown: &Shown,
@@ -70,10 +70,10 @@ pub(super) fn kept_back(
         return Ok(Vec::new());
     }
     let looking = Looking::of(means, plan, quoted)?;
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<RowAddress> = Vec::new();
     if plan.words {
         let is_full = shown.count >= plan.bounds.limit;
-        let measure: &[Place] = if is_full { &shown.words } else { &[] };
+        let measure: &[RowAddress] = if is_full { &shown.words } else { &[] };
         places.extend(looking.by_words(measure)?);
     }
     if let Some(question) = &ran.question {
@@ -84,7 +84,7 @@ pub(super) fn kept_back(
     places.dedup();
     // Other retrievers may have found a redacted item, and the gate has recorded its withheld items already.
     let withheld = outcome.withheld.iter().map(|kept| kept.place);
-    let filed: HashSet<Place> =
+    let filed: HashSet<RowAddress> =
         outcome.items.iter().map(|item| item.place).chain(withheld).collect();
     places.retain(|place| !filed.contains(place));
     places
@@ -98,39 +98,40 @@ pub(super) fn kept_back(
 struct Looking<'a> {
     means: &'a Means<'a>,
     plan: &'a Plan,
-    quoted: Option<&'a Quoted>,
+    quoted: Option<&'a PhraseMatches>,
     /// Admits the hidden items that the plan could otherwise find, and no others.
     filter: Filter,
     /// Row addresses of all admitted items, if at most `COMPARED_MAX`.
-    few: Option<Vec<Place>>,
+    few: Option<Vec<RowAddress>>,
 }
 
 impl<'a> Looking<'a> {
     fn of(
         means: &'a Means<'a>,
         plan: &'a Plan,
-        quoted: Option<&'a Quoted>,
+        quoted: Option<&'a PhraseMatches>,
     ) -> Result<Self, SearchError> {
         let filter = filter(means, plan, quoted);
-        let few = means.snapshot.veiled_places(&filter, COMPARED_MAX)?;
+        let few = means.snapshot.masked_items(&filter, COMPARED_MAX)?;
         Ok(Self { means, plan, quoted, filter, few })
     }
 
     /// Returns the best by BM25 with at least the lowest score of `shown`; if `shown` is empty, with any score.
-    fn by_words(&self, shown: &[Place]) -> Result<Vec<Place>, SearchError> {
-        let words = self.means.snapshot.words(&self.plan.text, &self.filter);
+    fn by_words(&self, shown: &[RowAddress]) -> Result<Vec<RowAddress>, SearchError> {
+        let words = self.means.snapshot.lexical_search(&self.plan.text, &self.filter);
         // The retriever computed its scores without hidden rows. Here hidden rows count in all scores, including those
         // of `shown`.
-        let scored = words.of(shown, &Filter::default())?.items.into_iter().map(|it| it.score);
+        let scored =
+            words.score_items(shown, &Filter::default())?.items.into_iter().map(|it| it.score);
         let least = scored.min_by(f32::total_cmp).unwrap_or(0.0);
         let limit = self.plan.bounds.limit;
         let hits = match self.few.as_ref().filter(|few| few.len() <= LOOKED_UP_MAX) {
             Some(few) => {
-                let given = words.of(few, &self.filter)?.items;
-                let scored = few.iter().zip(&given).filter(|(_, it)| !it.matched.is_empty());
+                let given = words.score_items(few, &self.filter)?.items;
+                let scored = few.iter().zip(&given).filter(|(_, it)| !it.matched_terms.is_empty());
                 best(scored.map(|(place, it)| (*place, it.score)), least, self.looked_at(limit))
             }
-            None => places(&words.search_from(self.looked_at(limit), least, &self.filter)?),
+            None => places(&words.search_at_least(self.looked_at(limit), least, &self.filter)?),
         };
         quoted(self.means, self.quoted, &hits, limit)
     }
@@ -141,16 +142,18 @@ impl<'a> Looking<'a> {
         question: &[f32],
         limit: usize,
         least: Option<f32>,
-    ) -> Result<Vec<Place>, SearchError> {
+    ) -> Result<Vec<RowAddress>, SearchError> {
         let Means { snapshot, kernels, .. } = self.means;
         let (least, most) = (least.unwrap_or(f32::NEG_INFINITY), self.looked_at(limit));
         let hits = match &self.few {
             Some(few) => {
-                let cosines = snapshot.cosines_of(kernels, question, few, &self.filter)?;
+                let cosines = snapshot.cosines(kernels, question, few, &self.filter)?;
                 let scored = few.iter().zip(cosines).filter_map(|(at, it)| Some((*at, it?)));
                 best(scored, least, most)
             }
-            None => places(&snapshot.nearest_from(kernels, question, most, least, &self.filter)?),
+            None => {
+                places(&snapshot.nearest_at_least(kernels, question, most, least, &self.filter)?)
+            }
         };
         quoted(self.means, self.quoted, &hits, limit)
     }
@@ -163,10 +166,10 @@ impl<'a> Looking<'a> {
 
 /// Returns the filter for the hidden items that the executed plan could otherwise find. If the question has quoted
 /// phrases, admits only items with all words of the phrases.
-pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&Quoted>) -> Filter {
-    let mut filter = Filter { only_hidden: true, ..plan.filter.clone() };
+pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&PhraseMatches>) -> Filter {
+    let mut filter = Filter { only_masked: true, ..plan.filter.clone() };
     if let Some(quoted) = quoted {
-        filter.among = Some(Arc::new(means.snapshot.chosen(&quoted.veiled)));
+        filter.allowlist = Some(Arc::new(means.snapshot.item_set(&quoted.masked)));
     }
     filter
 }
@@ -175,10 +178,10 @@ pub(super) fn filter(means: &Means<'_>, plan: &Plan, quoted: Option<&Quoted>) ->
 /// retained unread: recording one item too many is better than one too few.
 pub(super) fn quoted(
     means: &Means<'_>,
-    quoted: Option<&Quoted>,
-    found: &[Place],
+    quoted: Option<&PhraseMatches>,
+    found: &[RowAddress],
     limit: usize,
-) -> Result<Vec<Place>, SearchError> {
+) -> Result<Vec<RowAddress>, SearchError> {
     let snapshot = means.snapshot;
     let Some(quoted) = quoted else { return Ok(found[..limit.min(found.len())].to_vec()) };
     let (mut kept, mut left) = (Vec::new(), READ_BYTES_MAX);
@@ -186,31 +189,35 @@ pub(super) fn quoted(
         if kept.len() == limit {
             break;
         }
-        snapshot.check()?;
-        let bytes = snapshot.text_bytes(place)?;
+        snapshot.check_cancelled()?;
+        let bytes = snapshot.content_bytes(place)?;
         let is_read = read < READ_MAX && bytes <= left;
         left = left.saturating_sub(bytes);
-        if !is_read || snapshot.has_quoted(quoted, place)? {
+        if !is_read || snapshot.matches_phrases(quoted, place)? {
             kept.push(place);
         }
     }
     Ok(kept)
 }
 
-fn places(hits: &[Hit]) -> Vec<Place> {
-    hits.iter().map(|hit| hit.place).collect()
+fn places(hits: &[Hit]) -> Vec<RowAddress> {
+    hits.iter().map(|hit| hit.address).collect()
 }
 
 /// Returns at most `limit` with at least the score `least`, best first.
-fn best(scored: impl Iterator<Item = (Place, f32)>, least: f32, limit: usize) -> Vec<Place> {
-    let mut scored: Vec<(Place, f32)> = scored.filter(|(_, score)| *score >= least).collect();
+fn best(
+    scored: impl Iterator<Item = (RowAddress, f32)>,
+    least: f32,
+    limit: usize,
+) -> Vec<RowAddress> {
+    let mut scored: Vec<(RowAddress, f32)> = scored.filter(|(_, score)| *score >= least).collect();
     scored.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     scored.truncate(limit);
     scored.into_iter().map(|(place, _)| place).collect()
 }
 
 /// Returns the shown items that the retriever found, with the retriever's scores.
-fn shown_by(outcome: &Outcome, lane: Lane) -> impl Iterator<Item = (Place, f32)> {
+fn shown_by(outcome: &Outcome, lane: Lane) -> impl Iterator<Item = (RowAddress, f32)> {
     outcome.items.iter().filter_map(move |item| {
         let found = item.found_by.iter().find(|(by, _)| *by == lane);
         found.map(|&(_, score)| (item.place, score))

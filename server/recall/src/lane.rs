@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{AskedWords, Place};
+use engine::{LexicalSearch, RowAddress};
 
 /// Candidate generator on one snapshot; "lane" on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,13 +43,13 @@ impl Lane {
 pub(super) struct Candidates {
     pub(super) lane: Lane,
     /// Row addresses with the retriever's scores, best first.
-    pub(super) found: Vec<(Place, f32)>,
+    pub(super) found: Vec<(RowAddress, f32)>,
 }
 
 impl Candidates {
     /// Merges the hits of a retry. Returns the rows that are new or have a better score.
-    pub(super) fn add(&mut self, found: Vec<(Place, f32)>) -> Vec<Place> {
-        let mut scores: HashMap<Place, f32> = self.found.iter().copied().collect();
+    pub(super) fn add(&mut self, found: Vec<(RowAddress, f32)>) -> Vec<RowAddress> {
+        let mut scores: HashMap<RowAddress, f32> = self.found.iter().copied().collect();
         let mut better = Vec::new();
         for (place, score) in found {
             if scores.get(&place).is_none_or(|&known| known < score) {
@@ -89,7 +89,7 @@ pub struct Skipped {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hop {
     /// Start of the edge: a candidate of another retriever.
-    pub seed: Place,
+    pub seed: RowAddress,
     /// Id of the edge.
     pub edge: engine::EdgeId,
     /// Relation of the edge.
@@ -100,12 +100,12 @@ pub struct Hop {
 
 pub(super) struct Ran<'a> {
     /// Terms of the question, with statistics computed once for all uses.
-    pub(super) words: Rc<AskedWords<'a>>,
+    pub(super) words: Rc<LexicalSearch<'a>>,
     pub(super) candidates: Vec<Candidates>,
     pub(super) reports: Vec<LaneReport>,
     pub(super) skipped: Vec<Skipped>,
     /// Edge by which the graph retriever reached each of its candidates.
-    pub(super) hops: HashMap<Place, Hop>,
+    pub(super) hops: HashMap<RowAddress, Hop>,
     pub(super) cut_short: bool,
     /// Time spent on embedding the question.
     pub(super) encode: Option<Duration>,
@@ -114,7 +114,7 @@ pub(super) struct Ran<'a> {
 }
 
 impl<'a> Ran<'a> {
-    pub(super) fn of(words: Rc<AskedWords<'a>>) -> Self {
+    pub(super) fn of(words: Rc<LexicalSearch<'a>>) -> Self {
         Self {
             words,
             candidates: Vec::new(),
@@ -168,9 +168,9 @@ mod tests {
     fn of_two_looks_the_better_score_stays_with_its_way() {
         let (_folder, store) = store(3);
         let snapshot = store.snapshot();
-        let places: Vec<Place> = snapshot.places().unwrap().collect();
-        let words = Rc::new(snapshot.words("", &Filter::default()));
-        let look = |edge, found: &[(Place, f32)]| {
+        let places: Vec<RowAddress> = snapshot.item_addresses().unwrap().collect();
+        let words = Rc::new(snapshot.lexical_search("", &Filter::default()));
+        let look = |edge, found: &[(RowAddress, f32)]| {
             let hop = |seed| Hop {
                 seed,
                 edge: EdgeId(edge),

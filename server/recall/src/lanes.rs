@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use engine::{AskedWords, EdgeFilter, Place, SearchError};
+use engine::{EdgeFilter, LexicalSearch, RowAddress, SearchError};
 
 use super::lane::{Candidates, Hop, Lane, LaneReport, Ran, Skipped};
 use super::meaning::meaning;
@@ -54,13 +54,13 @@ limit_table::limits! {
 pub(super) fn run<'a>(
     means: &Means<'a>,
     plan: &Plan,
-    asked: Rc<AskedWords<'a>>,
+    asked: Rc<LexicalSearch<'a>>,
     began: Instant,
 ) -> Result<Ran<'a>, SearchError> {
     let mut ran = Ran::of(asked);
     for lane in Lane::ALL {
         let reason = lane.reason(plan);
-        means.snapshot.check()?;
+        means.snapshot.check_cancelled()?;
         let reason = match plan.finds_nothing() {
             true => reason.and(Err(NOTHING_QUOTED)),
             false => reason,
@@ -97,16 +97,16 @@ fn time(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
-) -> Result<Vec<(Place, f32)>, SearchError> {
+) -> Result<Vec<(RowAddress, f32)>, SearchError> {
     match plan.when {
         Some(When::Within(period)) => dated::find(means, plan, period, others),
         _ => Ok(Vec::new()),
     }
 }
 
-fn words(plan: &Plan, words: &AskedWords<'_>) -> Result<Vec<(Place, f32)>, SearchError> {
+fn words(plan: &Plan, words: &LexicalSearch<'_>) -> Result<Vec<(RowAddress, f32)>, SearchError> {
     let hits = words.search(plan.bounds.candidate_limit, &plan.filter)?;
-    Ok(hits.into_iter().map(|hit| (hit.place, hit.score)).collect())
+    Ok(hits.into_iter().map(|hit| (hit.address, hit.score)).collect())
 }
 
 /// Returns neighbours of the best seeds. The score of a neighbour is the edge's weight times a share by the seed's
@@ -115,23 +115,23 @@ pub(super) fn graph(
     means: &Means<'_>,
     plan: &Plan,
     others: &[Candidates],
-    hops: &mut HashMap<Place, Hop>,
-) -> Result<Vec<(Place, f32)>, SearchError> {
-    let mut reached: HashMap<Place, (f32, Hop)> = HashMap::new();
+    hops: &mut HashMap<RowAddress, Hop>,
+) -> Result<Vec<(RowAddress, f32)>, SearchError> {
+    let mut reached: HashMap<RowAddress, (f32, Hop)> = HashMap::new();
     // Hidden items are no neighbours, unless the plan searches the hidden items.
-    let hidden = means.access.hidden().cloned().filter(|_| !plan.filter.only_hidden);
-    let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
+    let hidden = means.access.hidden().cloned().filter(|_| !plan.filter.only_masked);
+    let current = EdgeFilter { current_only: true, mask: hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a rank below GRAPH_SEEDS")]
             let share = 1.0 / (rank + 2) as f32;
             let id = means.snapshot.id(seed)?;
             for neighbour in means.snapshot.neighbours(id, plan.bounds.neighbor_limit, &current)? {
-                if !means.snapshot.admits(&plan.filter, neighbour.place)? {
+                if !means.snapshot.admits(&plan.filter, neighbour.address)? {
                     continue;
                 }
                 let strength = share * neighbour.edge.weight;
-                let known = reached.get(&neighbour.place);
+                let known = reached.get(&neighbour.address);
                 if known.is_none_or(|(known, _)| *known < strength) {
                     let hop = Hop {
                         seed,
@@ -139,12 +139,12 @@ pub(super) fn graph(
                         relation: neighbour.edge.relation.to_owned(),
                         direction: neighbour.direction,
                     };
-                    reached.insert(neighbour.place, (strength, hop));
+                    reached.insert(neighbour.address, (strength, hop));
                 }
             }
         }
     }
-    let mut found: Vec<(Place, f32)> =
+    let mut found: Vec<(RowAddress, f32)> =
         reached.iter().map(|(place, (strength, _))| (*place, *strength)).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     found.truncate(plan.bounds.candidate_limit);

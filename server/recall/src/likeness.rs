@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use engine::{Damage, Place, Snapshot};
+use engine::{CorruptionError, RowAddress, Snapshot};
 
 use super::near::{COSINE_APART, Said};
 use super::wording::{Class, Word, Wording};
@@ -88,7 +88,7 @@ impl<'a> Twin<'a> {
     ///
     /// # Errors
     /// Corruption.
-    pub fn of(snapshot: &'a Snapshot, place: Place) -> Result<Self, Damage> {
+    pub fn of(snapshot: &'a Snapshot, place: RowAddress) -> Result<Self, CorruptionError> {
         Ok(Self::reading(Said::of(snapshot, place, 0.0)?))
     }
 

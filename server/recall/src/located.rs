@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use engine::{Place, SearchError, SourceId, Status};
+use engine::{RowAddress, SearchError, SourceId, Status};
 
 use super::lane::Candidates;
 use super::place::{Named, has_symbol, places_of};
@@ -57,10 +57,10 @@ pub(super) fn find(
     plan: &Plan,
     named: &Named,
     others: &[Candidates],
-) -> Result<Vec<(Place, f32)>, SearchError> {
+) -> Result<Vec<(RowAddress, f32)>, SearchError> {
     let mut found = Found::default();
     let sources = sources(means, plan, named)?;
-    let mut others: Vec<Place> =
+    let mut others: Vec<RowAddress> =
         others.iter().flat_map(|lane| &lane.found).map(|&(place, _)| place).collect();
     others.sort_unstable();
     others.dedup();
@@ -76,10 +76,10 @@ pub(super) fn find(
     let symbols = named.symbols.iter().map(|symbol| (symbol, true));
     let paths = named.paths.iter().map(|path| (path, false));
     for (name, is_symbol) in symbols.chain(paths) {
-        means.snapshot.check()?;
+        means.snapshot.check_cancelled()?;
         add_naming(means, plan, (name, is_symbol), &others, &mut found)?;
     }
-    let mut places: Vec<(Place, f32)> = found.scores.into_iter().collect();
+    let mut places: Vec<(RowAddress, f32)> = found.scores.into_iter().collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut more = 0;
     places.retain(|(place, _)| {
@@ -91,18 +91,18 @@ pub(super) fn find(
 
 #[derive(Default)]
 struct Found {
-    scores: HashMap<Place, f32>,
+    scores: HashMap<RowAddress, f32>,
 }
 
 impl Found {
     /// Keeps the highest score of a row.
-    fn add(&mut self, place: Place, score: f32) {
+    fn add(&mut self, place: RowAddress, score: f32) {
         let known = self.scores.entry(place).or_insert(score);
         *known = known.max(score);
     }
 
     /// Returns true if no higher score is possible.
-    fn is_sure(&self, place: Place) -> bool {
+    fn is_sure(&self, place: RowAddress) -> bool {
         self.scores.get(&place).is_some_and(|&score| score >= SURE)
     }
 }
@@ -115,7 +115,7 @@ fn sources(means: &Means<'_>, plan: &Plan, named: &Named) -> Result<Vec<SourceId
         let uri = uri::of_path(&format!("/{}", path.trim_start_matches('/')));
         let ending = uri.trim_start_matches("file://");
         let has_items = |source| Ok(!items_of(means, plan, source, 1)?.is_empty());
-        for source in means.snapshot.sources_ending(ending, SOURCES_MAX, has_items)? {
+        for source in means.snapshot.sources_by_uri_suffix(ending, SOURCES_MAX, has_items)? {
             if !sources.contains(&source) {
                 sources.push(source);
             }
@@ -131,14 +131,14 @@ fn items_of(
     plan: &Plan,
     source: SourceId,
     limit: usize,
-) -> Result<Vec<Place>, SearchError> {
+) -> Result<Vec<RowAddress>, SearchError> {
     let mut items = Vec::new();
-    for (at, place) in means.snapshot.items_of_source(source)?.into_iter().enumerate() {
+    for (at, place) in means.snapshot.items_by_source(source)?.into_iter().enumerate() {
         if items.len() == limit {
             break;
         }
         if at.is_multiple_of(ITEMS_TOGETHER) {
-            means.snapshot.check()?;
+            means.snapshot.check_cancelled()?;
         }
         if means.snapshot.admits(&plan.filter, place)?
             && means.snapshot.status(place)? == Status::Current
@@ -168,13 +168,13 @@ fn add_naming(
     means: &Means<'_>,
     plan: &Plan,
     (name, is_symbol): (&str, bool),
-    others: &[Place],
+    others: &[RowAddress],
     found: &mut Found,
 ) -> Result<(), SearchError> {
     let (in_title, in_text) = if is_symbol { (DEFINED, TEXT) } else { (TITLE, MENTION) };
     let limit = plan.bounds.candidate_limit;
     let hits = means.snapshot.search_words(name, limit, &plan.filter)?;
-    let mut places: Vec<Place> = hits.into_iter().map(|hit| hit.place).collect();
+    let mut places: Vec<RowAddress> = hits.into_iter().map(|hit| hit.address).collect();
     places.extend_from_slice(others);
     places.sort_unstable();
     places.dedup();
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn the_surest_of_what_is_said_of_a_place_stands() {
         let (_folder, store) = store(1);
-        let place = store.snapshot().places().unwrap().next().unwrap();
+        let place = store.snapshot().item_addresses().unwrap().next().unwrap();
         let mut found = Found::default();
         for (score, stands) in [(MENTION, MENTION), (TEXT, TEXT), (MENTION, TEXT), (SURE, SURE)] {
             assert!(!found.is_sure(place));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Damage, Place, SearchError, Status};
+use engine::{CorruptionError, RowAddress, SearchError, Status};
 
 use super::arbitrate::{self, Folding, Ordered};
 use super::fuse::{self, Fused};
@@ -45,7 +45,7 @@ pub(super) struct Found<'a> {
     /// Items that policy withheld or redacted.
     pub(super) withheld: Vec<Withheld>,
     /// Maps each promoted successor to the superseded item that matched.
-    pub(super) replaced: HashMap<Place, Place>,
+    pub(super) replaced: HashMap<RowAddress, RowAddress>,
     /// True if there are more successors or duplicates than an answer lists.
     pub(super) names_cut: bool,
     /// Collapser with the prepared texts of the items.
@@ -67,7 +67,7 @@ pub(super) fn find<'a>(
 ) -> Result<Found<'a>, SearchError> {
     let mut standing = Standing::of(means, plan);
     // Computed once for all retries.
-    let words = Rc::new(means.snapshot.words(&plan.text, &plan.filter));
+    let words = Rc::new(means.snapshot.lexical_search(&plan.text, &plan.filter));
     let mut ran = lanes::run(means, plan, Rc::clone(&words), began)?;
     let mut bounds = plan.bounds;
     let mut given = Given::of(means, plan, &mut standing, &ran)?;
@@ -92,9 +92,9 @@ pub(super) fn find<'a>(
 /// Recomputes the term coverage of promoted successors from their own texts. The coverage decides which near-duplicate
 /// is preferred.
 fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), SearchError> {
-    let mut places: Vec<Place> = ordered.replaced.keys().copied().collect();
+    let mut places: Vec<RowAddress> = ordered.replaced.keys().copied().collect();
     places.sort_unstable();
-    let words = ran.words.of(&places, &plan.filter)?;
+    let words = ran.words.score_items(&places, &plan.filter)?;
     for found in &mut ordered.candidates {
         if let Ok(at) = places.binary_search(&found.place) {
             found.covered = fuse::covered(&words.terms, &words.items[at]);
@@ -107,11 +107,11 @@ fn cover_own(plan: &Plan, ran: &Ran<'_>, ordered: &mut Ordered) -> Result<(), Se
 struct Given<'a> {
     items: Vec<Recalled>,
     withheld: Vec<Withheld>,
-    replaced: HashMap<Place, Place>,
+    replaced: HashMap<RowAddress, RowAddress>,
     names_cut: bool,
     folding: Folding<'a>,
     /// Superseded items with more successors than were promoted, and the promoted ones.
-    cut_short: HashSet<Place>,
+    cut_short: HashSet<RowAddress>,
     /// Number of items, without the demoted older versions.
     apart: usize,
 }
@@ -164,7 +164,7 @@ impl<'a> Given<'a> {
             if self.items.len() == plan.bounds.limit {
                 break;
             }
-            means.snapshot.check()?;
+            means.snapshot.check_cancelled()?;
             self.names_cut |= self.cut_short.contains(&candidate.place);
             self.gate(means, candidate, standing)?;
             if plan.explains {
@@ -181,7 +181,7 @@ impl<'a> Given<'a> {
         means: &Means<'_>,
         found: Fused,
         standing: &mut Standing<'_>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), CorruptionError> {
         let item = means.snapshot.item(found.place)?;
         let (verdict, rule) = means.access.judge(&item);
         match verdict {

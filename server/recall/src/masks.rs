@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Class, Edition, Hidden, SearchError, Sight, Snapshot};
+use engine::{AccessClass, SearchError, Snapshot, SnapshotVersion, Visibility, VisibilityMask};
 
 use recalld_policy::{Action, Rules, Verdict, What, Who, decide};
 
@@ -26,8 +26,8 @@ pub struct HiddenFrom {
 #[derive(Debug, Default)]
 struct Known {
     /// Newest snapshot version queried.
-    edition: Option<Edition>,
-    hidden: Arc<Hidden>,
+    edition: Option<SnapshotVersion>,
+    hidden: Arc<VisibilityMask>,
 }
 
 /// All attributes of a caller that rules depend on.
@@ -70,21 +70,21 @@ impl HiddenFrom {
         snapshot: &Snapshot,
         rules: &Rules,
         who: &Who<'_>,
-    ) -> Result<Option<Arc<Hidden>>, SearchError> {
+    ) -> Result<Option<Arc<VisibilityMask>>, SearchError> {
         let known = self.known(who);
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        let hidden = if known.hidden.is_of(snapshot) {
+        let hidden = if known.hidden.covers(snapshot) {
             Arc::clone(&known.hidden)
         } else {
-            let sight = |class: &Class<'_>| sight(rules, who, class);
-            let hidden = Arc::new(snapshot.hide(&known.hidden, sight)?);
+            let sight = |class: &AccessClass<'_>| sight(rules, who, class);
+            let hidden = Arc::new(snapshot.mask(&known.hidden, sight)?);
             // A call on an older snapshot must not evict the mask of a newer one.
-            if known.edition.is_none_or(|kept| kept <= snapshot.edition()) {
+            if known.edition.is_none_or(|kept| kept <= snapshot.version()) {
                 known.hidden = Arc::clone(&hidden);
             }
             hidden
         };
-        known.edition = known.edition.max(Some(snapshot.edition()));
+        known.edition = known.edition.max(Some(snapshot.version()));
         Ok((!hidden.is_empty()).then_some(hidden))
     }
 
@@ -102,7 +102,7 @@ impl HiddenFrom {
     }
 }
 
-fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
+fn sight(rules: &Rules, who: &Who<'_>, class: &AccessClass<'_>) -> Visibility {
     let what = What {
         workspace: who.workspace,
         kind: class.kind,
@@ -110,9 +110,9 @@ fn sight(rules: &Rules, who: &Who<'_>, class: &Class<'_>) -> Sight {
         gates: class.gates,
     };
     match decide(rules, who, &what, Action::Read).verdict {
-        Verdict::Allow => Sight::Whole,
-        Verdict::Redact => Sight::Outline,
-        Verdict::Deny => Sight::Nothing,
+        Verdict::Allow => Visibility::Full,
+        Verdict::Redact => Visibility::MetadataOnly,
+        Verdict::Deny => Visibility::Denied,
     }
 }
 
@@ -133,8 +133,8 @@ mod tests {
         let from = HiddenFrom::default();
         let of = |snapshot| from.of(snapshot, &rules, &who).unwrap().expect("nothing is allowed");
         let newer = of(&later);
-        assert!(newer.is_of(&later) && !newer.is_of(&earlier));
-        assert!(of(&earlier).is_of(&earlier));
+        assert!(newer.covers(&later) && !newer.covers(&earlier));
+        assert!(of(&earlier).covers(&earlier));
         assert!(Arc::ptr_eq(&newer, &of(&later)));
     }
 }

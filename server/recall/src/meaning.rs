@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Place, SearchError};
+use engine::{RowAddress, SearchError};
 use kernels::Kernels;
 
 use super::answers::{Answer, Answers, Encoded, Key, Vectors};
@@ -36,11 +36,11 @@ pub(super) fn meaning(
     means: &Means<'_>,
     plan: &Plan,
     ran: &mut Ran<'_>,
-) -> Result<Vec<(Place, f32)>, SearchError> {
+) -> Result<Vec<(RowAddress, f32)>, SearchError> {
     let Meaning { passes, answers, .. } = means.meaning;
     let snapshot = means.snapshot;
-    let (edition, limit) = (snapshot.edition(), plan.bounds.candidate_limit);
-    let key = Key::of(&plan.text, limit, &plan.filter, snapshot.moment());
+    let (edition, limit) = (snapshot.version(), plan.bounds.candidate_limit);
+    let key = Key::of(&plan.text, limit, &plan.filter, snapshot.as_of());
     let answer = if let Some(answer) = key.as_ref().and_then(|key| answers.get(edition, key)) {
         answer
     } else {
@@ -54,7 +54,7 @@ pub(super) fn meaning(
         answer
     };
     ran.question = Some(answer.query);
-    Ok(answer.hits.iter().map(|hit| (hit.place, hit.score)).collect())
+    Ok(answer.hits.iter().map(|hit| (hit.address, hit.score)).collect())
 }
 
 /// Returns the question's vector. Sets the embedding time in `ran` if the question was embedded.

@@ -1,4 +1,4 @@
-use engine::{Damage, Place, Snapshot};
+use engine::{CorruptionError, RowAddress, Snapshot};
 use kernels::Kernels;
 
 use super::access::AccessView;
@@ -26,18 +26,18 @@ pub struct Means<'a> {
 
 impl Means<'_> {
     /// Returns true if the item's content may influence the answer, since the caller may read it.
-    pub(super) fn reads(&self, place: Place) -> bool {
-        self.access.hidden().is_none_or(|hidden| !self.snapshot.is_veiled(hidden, place))
+    pub(super) fn reads(&self, place: RowAddress) -> bool {
+        self.access.hidden().is_none_or(|hidden| !self.snapshot.is_masked(hidden, place))
     }
 
     /// Returns true if the plan matches the item's content: readable items, or for a plan over hidden items the masked
     /// ones.
-    pub(super) fn goes_by(&self, plan: &Plan, place: Place) -> bool {
-        self.reads(place) != plan.filter.only_hidden
+    pub(super) fn goes_by(&self, plan: &Plan, place: RowAddress) -> bool {
+        self.reads(place) != plan.filter.only_masked
     }
 
     /// Builds the record of an item that the answer does not show.
-    pub(super) fn withheld(&self, place: Place) -> Result<Withheld, Damage> {
+    pub(super) fn withheld(&self, place: RowAddress) -> Result<Withheld, CorruptionError> {
         let item = self.snapshot.item(place)?;
         let (verdict, rule) = self.access.judge(&item);
         let is_told = self.access.is_told(&rule);

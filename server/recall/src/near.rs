@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use std::ops::Range;
 
-use engine::{Damage, Micros, Place, Snapshot, Status};
+use engine::{CorruptionError, Micros, RowAddress, Snapshot, Status};
 use half::f16;
 use sha2::{Digest, Sha256};
 
@@ -129,7 +129,11 @@ struct Compared {
 
 impl<'a> Said<'a> {
     /// Loads an item. `covered` is the weight of the question's content terms in the item.
-    pub(super) fn of(snapshot: &'a Snapshot, place: Place, covered: f32) -> Result<Self, Damage> {
+    pub(super) fn of(
+        snapshot: &'a Snapshot,
+        place: RowAddress,
+        covered: f32,
+    ) -> Result<Self, CorruptionError> {
         let item = snapshot.item(place)?;
         let is_current = snapshot.status(place)? == Status::Current;
         Ok(Self {

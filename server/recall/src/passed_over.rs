@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use engine::{EdgeFilter, NEIGHBOURS_MAX, Place, Quoted, SearchError};
+use engine::{EdgeFilter, NEIGHBOURS_MAX, PhraseMatches, RowAddress, SearchError};
 
 use super::lane::{Candidates, Lane, Ran};
 use super::lanes;
@@ -24,10 +24,10 @@ use recalld_policy::Verdict;
 /// Corruption, or cancellation.
 pub(super) fn by_lanes(
     means: &Means<'_>,
-    (plan, quoted): (&Plan, Option<&Quoted>),
+    (plan, quoted): (&Plan, Option<&PhraseMatches>),
     ran: &Ran<'_>,
     worst_shown: Option<f32>,
-) -> Result<Vec<Place>, SearchError> {
+) -> Result<Vec<RowAddress>, SearchError> {
     let period = match plan.when {
         Some(When::Within(period)) => Some(period),
         _ => None,
@@ -36,7 +36,7 @@ pub(super) fn by_lanes(
         return Ok(Vec::new());
     }
     let plan = Plan { filter: hidden::filter(means, plan, quoted), ..plan.clone() };
-    let mut passed = Ran::of(Rc::new(means.snapshot.words(&plan.text, &plan.filter)));
+    let mut passed = Ran::of(Rc::new(means.snapshot.lexical_search(&plan.text, &plan.filter)));
     passed.question.clone_from(&ran.question);
     let mut add = |lane, found| passed.candidates.push(Candidates { lane, found });
     // No candidates, but a second retriever: fusion then computes full-text and vector scores for all candidates.
@@ -57,7 +57,7 @@ pub(super) fn by_lanes(
     }
     let ranked = fuse::fuse(means, &plan, &passed)?.into_iter();
     let placed = ranked.filter(|found| worst_shown.is_none_or(|worst| found.score >= worst));
-    let placed: Vec<Place> = placed.map(|found| found.place).collect();
+    let placed: Vec<RowAddress> = placed.map(|found| found.place).collect();
     hidden::quoted(means, quoted, &placed, plan.bounds.limit)
 }
 
@@ -69,18 +69,18 @@ pub(super) fn as_neighbours(
     means: &Means<'_>,
     limit: usize,
     outcome: &Outcome,
-) -> Result<Vec<Place>, SearchError> {
-    let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
+) -> Result<Vec<RowAddress>, SearchError> {
+    let seeds: Vec<RowAddress> = outcome.items.iter().map(|item| item.place).collect();
     let current = EdgeFilter { current_only: true, ..EdgeFilter::default() };
     let mut kept = Vec::new();
     for seed in &seeds {
-        let mut taken: Vec<Place> = Vec::new();
+        let mut taken: Vec<RowAddress> = Vec::new();
         let id = means.snapshot.id(*seed)?;
         for neighbour in means.snapshot.neighbours(id, NEIGHBOURS_MAX, &current)? {
             if taken.len() == limit {
                 break;
             }
-            let place = neighbour.place;
+            let place = neighbour.address;
             if taken.contains(&place) || seeds.contains(&place) {
                 continue;
             }
@@ -100,7 +100,7 @@ pub(super) fn as_neighbours(
 pub(super) fn noted(
     means: &Means<'_>,
     outcome: &Outcome,
-    mut places: Vec<Place>,
+    mut places: Vec<RowAddress>,
 ) -> Result<Vec<Withheld>, SearchError> {
     places.sort_unstable();
     places.dedup();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{Asked, Filter, Hit, SearchError, Snapshot, Stop};
+use engine::{BatchQuery, CancelToken, Filter, Hit, SearchError, Snapshot};
 use kernels::{Kernels, QUESTIONS_MAX, THREADS_MAX, Team};
 
 use recalld_common::cancel::CallScope;
@@ -142,7 +142,7 @@ impl Coming<'_> {
 impl Acts<Question, Vec<Hit>> for Passes {
     fn choose(&self, work: &Work<'_, Question>) -> Turn {
         // Queries on other snapshot versions or as-of times have a scan of their own.
-        let of = |question: &Question| (question.snapshot.edition(), question.snapshot.moment());
+        let of = |question: &Question| (question.snapshot.version(), question.snapshot.as_of());
         let first = of(work.waiting[0]);
         let same = (0..).zip(work.waiting).filter(|(_, question)| of(question) == first);
         let taken: Vec<usize> = same.map(|(at, _)| at).take(QUESTIONS_MAX).collect();
@@ -165,18 +165,19 @@ impl Acts<Question, Vec<Hit>> for Passes {
             .unzip();
         // The scan continues until all of its queries are cancelled.
         let whole = snapshots[0].clone();
-        let snapshot =
-            whole.until(Stop::when(move || snapshots.iter().all(|one| one.check().is_err())));
-        let asked: Vec<Asked<'_>> = asked
+        let snapshot = whole.with_cancel(CancelToken::from_fn(move || {
+            snapshots.iter().all(|one| one.check_cancelled().is_err())
+        }));
+        let asked: Vec<BatchQuery<'_>> = asked
             .iter()
-            .map(|(query, limit, filter, ())| Asked { query, limit: *limit, filter })
+            .map(|(query, limit, filter, ())| BatchQuery { query, limit: *limit, filter })
             .collect();
         let found = if coming == 0 {
             let mut team = self.threads.0.lock().unwrap_or_else(PoisonError::into_inner);
-            snapshot.nearest_together(&self.kernels, &mut team, &asked)
+            snapshot.nearest_batch(&self.kernels, &mut team, &asked)
         } else {
             // The other cores embed the announced questions.
-            snapshot.nearest_together(&self.kernels, &mut Team::of(1), &asked)
+            snapshot.nearest_batch(&self.kernels, &mut Team::of(1), &asked)
         };
         self.company.answered(asked.len());
         found.map_or_else(|_| Vec::new(), |found| found.into_iter().map(Some).collect())
@@ -187,7 +188,7 @@ impl Acts<Question, Vec<Hit>> for Passes {
 pub(super) mod tests {
     use std::time::Instant;
 
-    use engine::{Batch, Ground, ItemDraft, Model, Options, Store};
+    use engine::{Batch, Env, ItemDraft, Model, Options, Store};
     use half::f16;
 
     use super::*;
@@ -208,7 +209,7 @@ pub(super) mod tests {
 
     pub(crate) fn store(count: u16) -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();
-        let ground = Ground::real(folder.path()).unwrap();
+        let ground = Env::on_disk(folder.path()).unwrap();
         let store = Store::open(ground, Options::default()).unwrap();
         store.bind_model(Model { fingerprint: [1; 32], dimensions: 4 }).unwrap();
         store.write(items(count)).unwrap();
@@ -307,7 +308,8 @@ pub(super) mod tests {
         let token = CancellationToken::new();
         token.cancel();
         let is_over = token.clone();
-        let snapshot = store.snapshot().until(Stop::when(move || is_over.is_cancelled()));
+        let snapshot =
+            store.snapshot().with_cancel(CancelToken::from_fn(move || is_over.is_cancelled()));
         let _never_comes = passes.announce();
         let call = CallScope { token: &token, deadline: None };
         let found = passes.announce().nearest(&snapshot, &QUERY, 2, &Filter::default(), &call);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{EdgeFilter, NEIGHBOURS_MAX, Place, Quoted, SearchError};
+use engine::{EdgeFilter, NEIGHBOURS_MAX, PhraseMatches, RowAddress, SearchError};
 
 use super::lane::Ran;
 use super::means::Means;
@@ -17,7 +17,7 @@ use recalld_policy::Verdict;
 pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
     let began = Instant::now();
     let (mut plan, mut quoted) = narrowed(means, plan)?;
-    let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.cut_short);
+    let quotes_cut = quoted.as_ref().is_some_and(|quoted| quoted.is_truncated);
     // An answer without the quoted phrases still returns the nearest items.
     let unquoted = (plan.abstains && plan.finds_nothing()).then_some(if quotes_cut {
         abstain::NONE_LOOKED_THROUGH
@@ -25,7 +25,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         abstain::NOTHING_QUOTED
     });
     if unquoted.is_some() {
-        (plan.filter.among, quoted) = (None, None);
+        (plan.filter.allowlist, quoted) = (None, None);
     }
     let plan = &plan;
     let looking = Instant::now();
@@ -96,7 +96,7 @@ fn abstain(outcome: &mut Outcome, unquoted: Option<&str>) {
 /// answer.
 fn note_kept_back(
     means: &Means<'_>,
-    asked: (&Plan, Option<&Quoted>),
+    asked: (&Plan, Option<&PhraseMatches>),
     ran: &Ran<'_>,
     outcome: &mut Outcome,
     (shown, worst_shown): (&hidden::Shown, Option<f32>),
@@ -116,15 +116,15 @@ fn note_kept_back(
 
 /// Restricts the plan to visible items, and to items with the question's quoted phrases if the plan honours quotes.
 /// Also returns the matches of the phrases.
-fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<Quoted>), SearchError> {
+fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<PhraseMatches>), SearchError> {
     let mut plan = plan.clone();
-    plan.filter.hidden = means.access.hidden().cloned();
+    plan.filter.mask = means.access.hidden().cloned();
     let quoted = match plan.quotes {
-        true => means.snapshot.quoted(&plan.text, &plan.filter)?,
+        true => means.snapshot.phrase_matches(&plan.text, &plan.filter)?,
         false => None,
     };
     if let Some(quoted) = &quoted {
-        plan.filter.among = Some(Arc::clone(&quoted.items));
+        plan.filter.allowlist = Some(Arc::clone(&quoted.items));
     }
     Ok((plan, quoted))
 }
@@ -135,20 +135,20 @@ fn add_neighbours(
     limit: usize,
     outcome: &mut Outcome,
 ) -> Result<(), SearchError> {
-    let seeds: Vec<Place> = outcome.items.iter().map(|item| item.place).collect();
+    let seeds: Vec<RowAddress> = outcome.items.iter().map(|item| item.place).collect();
     let hidden = means.access.hidden().cloned();
-    let current = EdgeFilter { current_only: true, hidden, ..EdgeFilter::default() };
+    let current = EdgeFilter { current_only: true, mask: hidden, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
         for neighbour in means.snapshot.neighbours(id, NEIGHBOURS_MAX, &current)? {
             if recalled.neighbours.len() == limit {
                 break;
             }
-            let known = recalled.neighbours.iter().any(|known| known.place == neighbour.place);
-            if known || seeds.contains(&neighbour.place) {
+            let known = recalled.neighbours.iter().any(|known| known.place == neighbour.address);
+            if known || seeds.contains(&neighbour.address) {
                 continue;
             }
-            let item = means.snapshot.item(neighbour.place)?;
+            let item = means.snapshot.item(neighbour.address)?;
             if means.access.judge(&item).0 != Verdict::Allow {
                 continue;
             }
@@ -157,7 +157,7 @@ fn add_neighbours(
                 relation: neighbour.edge.relation.to_owned(),
                 direction: neighbour.direction,
                 weight: neighbour.edge.weight,
-                place: neighbour.place,
+                place: neighbour.address,
             });
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Place;
+use engine::RowAddress;
 
 use super::conflicts::Conflict;
 use super::lane::{Hop, Lane, LaneReport, Skipped};
@@ -14,7 +14,7 @@ use recalld_policy::Verdict;
 #[derive(Debug, Clone)]
 pub struct Recalled {
     /// Row address in the snapshot.
-    pub place: Place,
+    pub place: RowAddress,
     /// Score of the ranking: fused, BM25 or cosine, depending on the plan.
     pub score: f32,
     /// Retrievers that found the item, with their scores.
@@ -32,11 +32,11 @@ pub struct Recalled {
     /// Name of the policy rule.
     pub rule: Arc<str>,
     /// Current successors, visible to the caller or not; empty for a current item.
-    pub standing: Arc<[Place]>,
+    pub standing: Arc<[RowAddress]>,
     /// Explanation of the match, for the governed path and an item whose text the caller may read.
     pub why: Option<Why>,
     /// Near-duplicates, which the answer omits.
-    pub duplicates: Vec<Place>,
+    pub duplicates: Vec<RowAddress>,
     /// Strongest neighbours, if the plan includes neighbours.
     pub neighbours: Vec<NeighbourAt>,
 }
@@ -56,7 +56,7 @@ pub struct Why {
     pub place: Option<f32>,
     /// Superseded item that matched and that this item replaced. All other fields except the words describe the
     /// superseded item's match.
-    pub replaced: Option<Place>,
+    pub replaced: Option<RowAddress>,
 }
 
 /// Neighbour of a recalled item.
@@ -71,14 +71,14 @@ pub struct NeighbourAt {
     /// Weight of the edge, 0 to 1.
     pub weight: f32,
     /// Row address of the neighbour.
-    pub place: Place,
+    pub place: RowAddress,
 }
 
 /// Item that policy withheld from the caller, wholly or in part.
 #[derive(Debug, Clone)]
 pub struct Withheld {
     /// Row address in the snapshot.
-    pub place: Place,
+    pub place: RowAddress,
     /// Policy verdict.
     pub verdict: Verdict,
     /// Name of the policy rule.
@@ -95,7 +95,7 @@ pub struct Outcome {
     /// Items, best first.
     pub items: Vec<Recalled>,
     /// Pairs of items that contradict each other.
-    pub conflicts: Vec<([Place; 2], Conflict)>,
+    pub conflicts: Vec<([RowAddress; 2], Conflict)>,
     /// Items that policy withheld or redacted: for the ledger, and the disclosed ones for the caller.
     pub withheld: Vec<Withheld>,
     /// Executed retrievers, in order.
@@ -151,7 +151,7 @@ mod tests {
         let snapshot = store.snapshot();
         let question = [1.0, 0.5, 0.0, 0.0];
         let hits = snapshot.nearest(&Kernels::detect(), &question, 3, &engine::Filter::default());
-        let places: Vec<Place> = hits.unwrap().iter().map(|hit| hit.place).collect();
+        let places: Vec<RowAddress> = hits.unwrap().iter().map(|hit| hit.address).collect();
         let item = |place| Recalled {
             place,
             score: 0.0,
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(outcome.told().count(), 3);
         let cut = outcome.cut_to(1);
         assert_eq!(cut.iter().map(|item| item.place).collect::<Vec<_>>(), places[1..2]);
-        let told: Vec<Place> = outcome.told().map(|kept| kept.place).collect();
+        let told: Vec<RowAddress> = outcome.told().map(|kept| kept.place).collect();
         assert_eq!(told, [places[0], places[2]]);
     }
 }

@@ -141,7 +141,7 @@ impl Plan {
 
     /// Returns true if the filter has a set of chosen items, and the set is empty.
     pub(super) fn finds_nothing(&self) -> bool {
-        self.filter.among.as_ref().is_some_and(|chosen| chosen.is_empty())
+        self.filter.allowlist.as_ref().is_some_and(|chosen| chosen.is_empty())
     }
 
     fn of(route: &'static str, question: Question) -> Self {

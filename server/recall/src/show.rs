@@ -1,6 +1,6 @@
 //! JSON of recalled items, equal for all APIs.
 
-use engine::{Damage, ItemId, ItemView, Place, Snapshot, Span, Status, hex};
+use engine::{CorruptionError, ItemId, ItemView, RowAddress, Snapshot, Span, Status, hex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -105,10 +105,10 @@ struct PolicyFacts<'s> {
 /// Corruption.
 pub fn seed(
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     verdict: Verdict,
     knows: Knows<'_>,
-) -> Result<Map<String, Value>, Damage> {
+) -> Result<Map<String, Value>, CorruptionError> {
     Ok(ItemFacts::of(snapshot, place, verdict, knows)?.into_fields())
 }
 
@@ -120,10 +120,10 @@ impl<'s> ItemFacts<'s> {
     /// Corruption.
     pub fn of(
         snapshot: &'s Snapshot,
-        place: Place,
+        place: RowAddress,
         verdict: Verdict,
         knows: Knows<'_>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, CorruptionError> {
         Self::gathered(snapshot, (place, verdict), None, knows)
     }
 
@@ -135,17 +135,17 @@ impl<'s> ItemFacts<'s> {
         snapshot: &'s Snapshot,
         found: &Recalled,
         knows: Knows<'_>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, CorruptionError> {
         Self::gathered(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
     }
 
     /// Collects the facts. `standing` has the item's current successors, if known.
     fn gathered(
         snapshot: &'s Snapshot,
-        (place, verdict): (Place, Verdict),
-        standing: Option<&[Place]>,
+        (place, verdict): (RowAddress, Verdict),
+        standing: Option<&[RowAddress]>,
         knows: Knows<'_>,
-    ) -> Result<Self, Damage> {
+    ) -> Result<Self, CorruptionError> {
         let item = snapshot.item(place)?;
         let redacted = verdict != Verdict::Allow;
         let mut erased = Vec::new();
@@ -210,12 +210,12 @@ pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
 fn superseded_by(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-    standing: Option<&[Place]>,
+    standing: Option<&[RowAddress]>,
     (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
-) -> Result<Option<String>, Damage> {
+) -> Result<Option<String>, CorruptionError> {
     let standing = match standing {
         Some(known) => known.to_vec(),
-        None => snapshot.current_successors(item.id)?.places,
+        None => snapshot.current_successors(item.id)?.addresses,
     };
     let direct = snapshot.direct_successors(item.id)?;
     for newest in standing.into_iter().rev().chain(direct.into_iter().rev()) {
@@ -234,7 +234,7 @@ fn supersedes(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
     (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
-) -> Result<Vec<String>, Damage> {
+) -> Result<Vec<String>, CorruptionError> {
     let mut ids = Vec::with_capacity(item.supersedes.len());
     for &id in &item.supersedes {
         match snapshot.find(id)? {
@@ -247,7 +247,11 @@ fn supersedes(
 }
 
 /// Returns the id of another item, if the caller may learn of it.
-fn name_of(snapshot: &Snapshot, place: Place, knows: Knows<'_>) -> Result<Option<String>, Damage> {
+fn name_of(
+    snapshot: &Snapshot,
+    place: RowAddress,
+    knows: Knows<'_>,
+) -> Result<Option<String>, CorruptionError> {
     if snapshot.status(place)? == Status::Tombstoned {
         return Ok(None);
     }
@@ -260,7 +264,7 @@ fn erased_name(
     snapshot: &Snapshot,
     id: ItemId,
     erased: &mut Vec<ErasedFacts>,
-) -> Result<String, Damage> {
+) -> Result<String, CorruptionError> {
     let name = names::item("", id);
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
@@ -271,7 +275,7 @@ fn erased_name(
 fn source<'s>(
     snapshot: &'s Snapshot,
     item: &ItemView<'_>,
-) -> Result<Option<SourceFacts<'s>>, Damage> {
+) -> Result<Option<SourceFacts<'s>>, CorruptionError> {
     let Some(id) = item.source else { return Ok(None) };
     let Some(source) = snapshot.source(id)? else { return Ok(None) };
     Ok(Some(SourceFacts { id: names::source(id), kind: source.kind, uri: source.uri }))
@@ -335,7 +339,7 @@ impl<'s, T> WithNeighbours<'s, T> {
         found: &[NeighbourAt],
         knows: Knows<'_>,
         room: &mut Room,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), CorruptionError> {
         let shown = self.neighbors.insert(Vec::with_capacity(found.len()));
         for (at, neighbour) in found.iter().enumerate() {
             if room.is_over() {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::{CHAIN_ITEMS_MAX, Damage, Filter, ItemId, Member, Place, Status};
+use engine::{CHAIN_ITEMS_MAX, ChainMember, CorruptionError, Filter, ItemId, RowAddress, Status};
 
 use crate::means::Means;
 use crate::route::Plan;
@@ -30,24 +30,24 @@ pub(super) struct Standing<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct InPlace {
     /// Current successors, in order of id.
-    current: Arc<[Place]>,
+    current: Arc<[RowAddress]>,
     /// Current successors visible to the caller, at most `SUCCESSORS_MAX`.
-    shown: Arc<[Place]>,
+    shown: Arc<[RowAddress]>,
     /// True if there are more.
     cut_short: bool,
     /// If no current successor is visible: the newest visible successor.
-    newest: Option<Place>,
+    newest: Option<RowAddress>,
 }
 
 impl InPlace {
     /// Successors to rank in the item's place: the visible current ones. If there are none, the newest visible
     /// successor, the last version that the caller may learn of.
-    pub(super) fn given(&self) -> &[Place] {
+    pub(super) fn given(&self) -> &[RowAddress] {
         if self.shown.is_empty() { self.newest.as_slice() } else { &self.shown }
     }
 
     /// All current successors, visible to the caller or not.
-    pub(super) fn current(&self) -> &Arc<[Place]> {
+    pub(super) fn current(&self) -> &Arc<[RowAddress]> {
         &self.current
     }
 
@@ -60,13 +60,13 @@ impl InPlace {
 impl<'a> Standing<'a> {
     pub(super) fn of(means: &'a Means<'a>, plan: &Plan) -> Self {
         // Quoted phrases must be in the matched item, not in its successors.
-        let filter = Filter { among: None, ..plan.filter.clone() };
+        let filter = Filter { allowlist: None, ..plan.filter.clone() };
         Self { means, filter, known: HashMap::new() }
     }
 
     /// Returns the successors of a superseded item.
-    pub(super) fn in_place_of(&mut self, id: ItemId) -> Result<InPlace, Damage> {
-        let mut line: Vec<(ItemId, Member)> = Vec::new();
+    pub(super) fn in_place_of(&mut self, id: ItemId) -> Result<InPlace, CorruptionError> {
+        let mut line: Vec<(ItemId, ChainMember)> = Vec::new();
         let mut at = id;
         let mut found = loop {
             if let Some(known) = self.known.get(&at) {
@@ -87,7 +87,7 @@ impl<'a> Standing<'a> {
         };
         for (at, next) in line.into_iter().rev() {
             if found.given().is_empty()
-                && let Some(place) = next.place
+                && let Some(place) = next.address
                 && self.is_shown(place)?
             {
                 found.newest = Some(place);
@@ -104,10 +104,10 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns the only direct successor, unless the successor is current.
-    fn next_on_line(&self, id: ItemId) -> Result<Option<Member>, Damage> {
+    fn next_on_line(&self, id: ItemId) -> Result<Option<ChainMember>, CorruptionError> {
         let snapshot = self.means.snapshot;
-        let Some(next) = snapshot.only_successor(id)? else { return Ok(None) };
-        let stands = match next.place {
+        let Some(next) = snapshot.sole_successor(id)? else { return Ok(None) };
+        let stands = match next.address {
             Some(place) => snapshot.status(place)? == Status::Current,
             None => false,
         };
@@ -115,12 +115,12 @@ impl<'a> Standing<'a> {
     }
 
     /// Walks all later versions of the item.
-    fn walked(&self, id: ItemId) -> Result<InPlace, Damage> {
+    fn walked(&self, id: ItemId) -> Result<InPlace, CorruptionError> {
         let snapshot = self.means.snapshot;
         let successors = snapshot.current_successors(id)?;
         let mut found = InPlace { cut_short: successors.truncated, ..InPlace::default() };
         let mut shown = Vec::new();
-        for &place in &successors.places {
+        for &place in &successors.addresses {
             if !self.is_shown(place)? {
                 continue;
             }
@@ -130,12 +130,12 @@ impl<'a> Standing<'a> {
             }
             shown.push(place);
         }
-        found.current = successors.places.into();
+        found.current = successors.addresses.into();
         found.shown = shown.into();
         if found.shown.is_empty() {
             let chain = snapshot.chain(id)?;
             let newer = chain.members.iter().rev().take_while(|member| member.id != id);
-            for place in newer.filter_map(|member| member.place) {
+            for place in newer.filter_map(|member| member.address) {
                 if self.is_shown(place)? {
                     found.newest = Some(place);
                     break;
@@ -146,7 +146,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns true if the plan's filter, quotes aside, admits the item and the caller may learn of it.
-    pub(super) fn is_shown(&self, place: Place) -> Result<bool, Damage> {
+    pub(super) fn is_shown(&self, place: RowAddress) -> Result<bool, CorruptionError> {
         let snapshot = self.means.snapshot;
         Ok(snapshot.admits(&self.filter, place)?
             && self.means.access.may_know(&snapshot.item(place)?))

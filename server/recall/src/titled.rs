@@ -1,6 +1,6 @@
 //! Title matches: an item whose title equals the question is the item that the caller means.
 
-use engine::Damage;
+use engine::CorruptionError;
 
 use super::fuse::Fused;
 use crate::means::Means;
@@ -11,7 +11,7 @@ pub(super) fn bring_titled(
     means: &Means<'_>,
     plan: &Plan,
     ranked: &mut [Fused],
-) -> Result<(), Damage> {
+) -> Result<(), CorruptionError> {
     for found in ranked.iter_mut() {
         let title = means.snapshot.title(found.place)?;
         if is_title(title, &plan.text) && means.reads(found.place) {

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use engine::words::{Analyzer, Kind};
-use engine::{Damage, GivenWords, Place, SearchError};
+use engine::fulltext::{Analyzer, TermKind};
+use engine::{CorruptionError, ItemLexicalScore, RowAddress, SearchError};
 
 use super::lane::{Lane, Ran};
 use super::wording::{Class, Wording};
@@ -31,7 +31,7 @@ const ASKING: [&str; 8] = ["what", "why", "how", "when", "where", "who", "which"
 pub(super) struct Known<'a> {
     pub(super) plan: &'a Plan,
     pub(super) ran: &'a Ran<'a>,
-    pub(super) replaced: &'a HashMap<Place, Place>,
+    pub(super) replaced: &'a HashMap<RowAddress, RowAddress>,
 }
 
 /// Sets the explanation of each readable item.
@@ -46,8 +46,8 @@ pub(super) fn explain(
     let mut items: Vec<&mut Recalled> =
         items.iter_mut().filter(|item| item.verdict == Verdict::Allow).collect();
     items.sort_unstable_by_key(|item| item.place);
-    let places: Vec<Place> = items.iter().map(|item| item.place).collect();
-    let given = known.ran.words.of(&places, &known.plan.filter)?;
+    let places: Vec<RowAddress> = items.iter().map(|item| item.place).collect();
+    let given = known.ran.words.score_items(&places, &known.plan.filter)?;
     let spelled: Vec<&str> = given.terms.iter().map(|term| term.term.as_str()).collect();
     let asked = asked(&known.plan.text, &spelled);
     for (item, given) in items.into_iter().zip(&given.items) {
@@ -61,7 +61,7 @@ fn of(
     known: &Known<'_>,
     words: Vec<String>,
     item: &Recalled,
-) -> Result<Why, Damage> {
+) -> Result<Why, CorruptionError> {
     let by = |lane: Lane| item.found_by.iter().find(|(by, _)| *by == lane).map(|(_, score)| *score);
     // The match was of the superseded item, which is named only to callers who may learn of it.
     let replaced = known.replaced.get(&item.place).copied();
@@ -86,7 +86,7 @@ fn of(
     })
 }
 
-fn may_name(means: &Means<'_>, place: Place) -> Result<bool, Damage> {
+fn may_name(means: &Means<'_>, place: RowAddress) -> Result<bool, CorruptionError> {
     Ok(means.access.may_know(&means.snapshot.item(place)?))
 }
 
@@ -115,11 +115,11 @@ fn asked(question: &str, terms: &[&str]) -> Vec<Asked> {
             continue;
         }
         let mut asked = Asked { spelled, terms: Vec::new(), parts: Vec::new() };
-        Analyzer::lend(|analyzer| {
-            analyzer.terms(word, |emit| {
+        Analyzer::with_thread_local(|analyzer| {
+            analyzer.tokens(word, |emit| {
                 let term = terms.iter().position(|term| *term == emit.term);
                 match emit.kind {
-                    Kind::Part => asked.parts.push(term),
+                    TermKind::Part => asked.parts.push(term),
                     _ => asked.terms.extend(term),
                 }
                 true
@@ -131,8 +131,8 @@ fn asked(question: &str, terms: &[&str]) -> Vec<Asked> {
 }
 
 /// Returns the words that the item has.
-fn matched(asked: &[Asked], given: &GivenWords) -> Vec<String> {
-    let has = |term: &usize| given.matched.binary_search(term).is_ok();
+fn matched(asked: &[Asked], given: &ItemLexicalScore) -> Vec<String> {
+    let has = |term: &usize| given.matched_terms.binary_search(term).is_ok();
     let has_word = |word: &&Asked| {
         let mut parts = word.parts.iter().map(|part| part.as_ref().is_some_and(has)).peekable();
         word.terms.iter().any(has) || parts.peek().is_some() && parts.all(|has| has)
@@ -163,8 +163,9 @@ mod tests {
             ("log.rs", &[5], 2),
         ];
         assert_eq!(words, wanted);
-        let having =
-            |terms: &[usize]| matched(&asked, &GivenWords { score: 1.0, matched: terms.to_vec() });
+        let having = |terms: &[usize]| {
+            matched(&asked, &ItemLexicalScore { score: 1.0, matched_terms: terms.to_vec() })
+        };
         assert_eq!(having(&[0, 2, 4]), ["lamp's", "trimmed"]);
         assert_eq!(having(&[5]), ["log.rs"]);
         assert_eq!(having(&[6, 7]), ["log.rs"], "all parts are as good");

@@ -15,7 +15,7 @@ use crate::objects::{Away, Tried};
 
 /// Record logs of all workspaces. Every call blocks and has a deadline of its own.
 pub trait Chain: Send + Sync + Debug {
-    /// Creates record `number` in one attempt, which no lower layer repeats. Returns `Unsure` if the number has a
+    /// Creates record `number` in one attempt, which no lower layer repeats. Returns `Indeterminate` if the number has a
     /// record already.
     fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried;
 
@@ -43,7 +43,7 @@ pub trait Chain: Send + Sync + Debug {
     /// The storage did not respond, or the watermark breaks rule REM-20.
     fn edge(&self, tenant: &Tenant) -> Result<Edge, Away>;
 
-    /// Publishes a low watermark. Returns `Unsure` if its version exists already.
+    /// Publishes a low watermark. Returns `Indeterminate` if its version exists already.
     fn raise_edge(&self, tenant: &Tenant, edge: &Edge) -> Tried;
 
     /// Removes records.

@@ -1,6 +1,6 @@
 //! Full record by which a record log says that its workspace is purged (`format-spec/remote.md`, Purge).
 
-use engine::far::Listing;
+use engine::replication_sink::ManifestView;
 
 use crate::core::Found;
 use crate::edge::Edge;
@@ -11,7 +11,7 @@ pub(crate) fn says_so(full: &Full, number: u64) -> bool {
     full.erased + 1 == number
         && full.files.is_empty()
         && full.logs.is_empty()
-        && Listing::read(&full.manifest).is_ok_and(|listing| listing.is_empty())
+        && ManifestView::parse(&full.manifest).is_ok_and(|listing| listing.is_empty())
 }
 
 impl Found {

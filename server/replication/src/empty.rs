@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use engine::far::Listing;
 use engine::os::clock::Micros;
+use engine::replication_sink::ManifestView;
 use engine::{OpenError, StoreId};
 
 use crate::alone::Sweeper;
@@ -277,15 +277,15 @@ fn manifest_behind(found: &Found, now: Micros) -> Result<Vec<u8>, OpenError> {
             Kind::Take | Kind::Give { .. } => Vec::new(),
             Kind::Step(pieces) => pieces.iter().map(|piece| piece.number).collect(),
             Kind::Full(full) => {
-                before = Some(Listing::read(&full.manifest)?);
+                before = Some(ManifestView::parse(&full.manifest)?);
                 full.logs.iter().map(|log| log.number).collect()
             }
         };
         last_log = numbers.into_iter().fold(last_log, u64::max);
     }
     // The record log has no full record, but objects uploaded for one may exist.
-    let first = || Listing::first(StoreId(u128::from_le_bytes(store.0)), now);
-    before.unwrap_or_else(first).emptied(seq, last_log)
+    let first = || ManifestView::initial(StoreId(u128::from_le_bytes(store.0)), now);
+    before.unwrap_or_else(first).encode_emptied(seq, last_log)
 }
 
 fn not_made(error: OpenError) -> NotRestored {

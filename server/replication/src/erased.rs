@@ -210,9 +210,9 @@ impl Search<'_> {
         let whole = match () {
             () if erasure.is_pending => Some("its erasure is still pending".to_owned()),
             () if !erasure.has_tombstone => Some("nothing says that it was erased".to_owned()),
-            () => erasure.verified.findings.first().map(ToString::to_string),
+            () => erasure.report.findings.first().map(ToString::to_string),
         };
-        for why in whole.into_iter().chain(erasure.left) {
+        for why in whole.into_iter().chain(erasure.unproven_reasons) {
             self.find(format!("as of record {last}: {why}"));
         }
         Ok(())

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::os::clock::{Clock, Random};
-use engine::{Ground, Options, Store};
+use engine::{Env, Options, Store};
 
 use self::here::Here;
 use self::memo::Memo;
@@ -379,7 +379,7 @@ impl Seat {
         if Erasing::of(&self.home).map_err(NotSeated::Here)?.is_some_and(|list| list.owes()) {
             carrier.owes_erasure();
         }
-        let ground = Ground { far: Some(carrier.far()), ..self.ground(here) };
+        let ground = Env { replication_sink: Some(carrier.far()), ..self.ground(here) };
         let store = Arc::new(Store::open(ground, self.options)?);
         carrier.carry_for(&store);
         Ok(Seated { store, role: Role::Leads(Arc::new(carrier)) })
@@ -391,7 +391,7 @@ impl Seat {
         }
         self.remember(&newest.head, false)?;
         let why = format!("node {} writes this workspace; this one follows it", newest.head.node);
-        let store = Arc::new(Store::follow(self.ground(here), self.options, why)?);
+        let store = Arc::new(Store::open_replica(self.ground(here), self.options, why)?);
         here.kept.follows(&store);
         let told = (Arc::clone(&self.clock), Arc::clone(&self.lag));
         let followed = Arc::clone(&store);
@@ -413,10 +413,10 @@ impl Seat {
         Tracker::filling(self.driver.clone(), self.tenant.clone(), Arc::clone(kept))
     }
 
-    fn ground(&self, here: &Here) -> Ground {
+    fn ground(&self, here: &Here) -> Env {
         let (disk, clock, random) =
             (Arc::clone(&here.disk), Arc::clone(&self.clock), Arc::clone(&self.random));
-        Ground { disk, clock, random, far: None }
+        Env { disk, clock, random, replication_sink: None }
     }
 
     fn run<'a, T, F>(&self, body: impl FnOnce(Rc<Port>) -> F) -> Result<T, NotSeated>

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::ledger::Reader;
+use engine::ledger::LedgerReader;
 
 use crate::catalogue::Part;
 use crate::copying::{Copies, MAKE_ROOM, copy_file, copy_store_to};
@@ -80,7 +80,7 @@ fn copy_tenant(
         true => others.with(name, |lent| copy_open(keeper, lent, (to, &target), copies)),
         // The store of a deleted workspace is gone. The ledger remains, and has no writer.
         false => {
-            let reader = Reader::open(&ledger).map_err(|error| failed(error.to_string()))?;
+            let reader = LedgerReader::open(&ledger).map_err(|error| failed(error.to_string()))?;
             let files = reader.files().map(|(path, bytes)| (path.to_owned(), bytes)).collect();
             copies.ledger(to, &target.join("ledger"), files)?;
             let own = Credentials::signing_key(&from).map_err(|error| failed(error.to_string()))?;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use engine::os::disk::RealDisk;
+use engine::os::disk::FsDisk;
 use engine::verify;
 
 use crate::place::{Beside, Place};
@@ -18,7 +18,7 @@ pub fn check(backup: &Path) -> Result<(), String> {
     let tenants = own.tenants()?;
     for place in std::iter::once(&own).chain(&tenants) {
         let at = |why: String| format!("workspace {}: {why}", place.workspace());
-        let disk = RealDisk::open(&place.store()).map_err(|error| at(error.to_string()))?;
+        let disk = FsDisk::open(&place.store()).map_err(|error| at(error.to_string()))?;
         let found = verify(&disk, &mut |_| {}).map_err(|error| at(error.to_string()))?;
         if let Some(finding) = found.findings.first() {
             return Err(at(format!("{}: {}", finding.rule, finding.detail)));

@@ -1,6 +1,6 @@
 //! Compaction on demand: repeated steps, until no two segments fit into one.
 
-use engine::Compacted;
+use engine::CompactionOutcome;
 use serde_json::{Value, json};
 
 use crate::keep_error::KeepError;
@@ -24,16 +24,18 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     let (mut merged, mut steps) = (0, 0);
     while steps < STEPS_MAX {
         match store.compact_fully(&pace).map_err(|error| failed(&error))? {
-            Compacted::Merged { segments, .. } => (merged, steps) = (merged + segments, steps + 1),
-            Compacted::Nothing => break,
-            Compacted::NoRoom { wanted, free } => {
+            CompactionOutcome::Merged { segments, .. } => {
+                (merged, steps) = (merged + segments, steps + 1)
+            }
+            CompactionOutcome::NothingToDo => break,
+            CompactionOutcome::NoRoom { wanted, free } => {
                 let why = format!(
                     "{wanted} bytes must be free for the next step, {free} are; {} done, which stays",
                     counted(steps, "step")
                 );
                 return Err(KeepError::failed(why, "free some space, and run it again"));
             }
-            Compacted::Cancelled => {
+            CompactionOutcome::Cancelled => {
                 let why =
                     format!("called off after {}; what is done stays", counted(steps, "step"));
                 return Err(KeepError::failed(why, "run it again to go on"));
@@ -49,8 +51,8 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
 
 /// Returns the number of segments and the bytes of all files.
 fn measure(keeper: &Keeper<'_>) -> Result<(u64, u64), KeepError> {
-    let counts = keeper.store.snapshot().counts();
+    let counts = keeper.store.snapshot().row_counts();
     let counts = counts
         .map_err(|damage| KeepError::failed(damage, "restore a backup of the data directory"))?;
-    Ok((counts.parts, keeper.store.bytes_on_disk()))
+    Ok((counts.segments, keeper.store.bytes_on_disk()))
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::os::disk::RealDisk;
-use engine::{Copied, CopyError, Store};
+use engine::os::disk::FsDisk;
+use engine::{CopyError, CopyReport, Store};
 
 use crate::keep_error::KeepError;
 use crate::keeping::Keeper;
@@ -46,7 +46,7 @@ impl Copies {
     }
 
     /// Adds the counts of a copied store.
-    pub(super) fn store(&mut self, copied: &Copied) {
+    pub(super) fn store(&mut self, copied: &CopyReport) {
         self.count.written += copied.files;
         self.count.bytes += copied.bytes;
         self.count.reused += copied.reused;
@@ -86,14 +86,13 @@ pub(super) fn copy_store_to(
     keeper: &Keeper<'_>,
     store: &Store,
     folder: &Path,
-) -> Result<Copied, (KeepError, bool)> {
+) -> Result<CopyReport, (KeepError, bool)> {
     let failed = |error: &dyn std::fmt::Display, remedy| {
         KeepError::failed(format!("{}: {error}", folder.display()), remedy)
     };
-    let disk =
-        copies::make_folder(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)).and_then(
-            |()| RealDisk::open(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)),
-        )?;
+    let disk = copies::make_folder(folder)
+        .map_err(|error| (failed(&error, MAKE_ROOM), false))
+        .and_then(|()| FsDisk::open(folder).map_err(|error| (failed(&error, MAKE_ROOM), false)))?;
     let disk = ToldDisk::new(disk, keeper.cancel);
     let total = store.bytes_on_disk();
     let copied = disk.telling("copying", total, keeper.progress, || store.backup(&disk));

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 
 use engine::ledger::{Decision, Effect, Outcome};
 use engine::limits::ERASURES_PENDING_MAX;
-use engine::{ItemId, Place, Snapshot, WriteError};
+use engine::{ItemId, RowAddress, Snapshot, WriteError};
 use serde_json::{Value, json};
 
 use crate::erase_backups;
@@ -55,7 +55,7 @@ args! {
 #[derive(Default)]
 struct Plan {
     /// Items to erase: row address, and the item that they belong to.
-    goes: BTreeMap<ItemId, (Place, Option<ItemId>)>,
+    goes: BTreeMap<ItemId, (RowAddress, Option<ItemId>)>,
     /// Requested ids that are already erased.
     gone: BTreeSet<u128>,
     /// Requested ids that the store does not have.
@@ -122,9 +122,9 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
 /// The number of items exceeds the limit of a request, or the store is damaged.
 pub fn goes_with(
     snapshot: &Snapshot,
-    items: &[(ItemId, Place)],
+    items: &[(ItemId, RowAddress)],
     answers: bool,
-) -> Result<BTreeMap<ItemId, Place>, KeepError> {
+) -> Result<BTreeMap<ItemId, RowAddress>, KeepError> {
     let mut plan = Plan::default();
     for (id, place) in items {
         plan.add(snapshot, *id, *place, None)?;
@@ -294,7 +294,7 @@ impl Plan {
             return Err(too_many());
         }
         for member in chain.members {
-            if let Some(place) = member.place {
+            if let Some(place) = member.address {
                 self.add(snapshot, member.id, place, Some(id).filter(|_| member.id != id))?;
             }
         }
@@ -306,13 +306,13 @@ impl Plan {
         &mut self,
         snapshot: &Snapshot,
         id: ItemId,
-        place: Place,
+        place: RowAddress,
         with: Option<ItemId>,
     ) -> Result<(), KeepError> {
         self.goes.entry(id).or_insert((place, with));
         let item = snapshot.item(place).map_err(damaged)?;
         if let Some(source) = item.source.filter(|_| item.kind == "document") {
-            for place in snapshot.items_of_source(source).map_err(damaged)? {
+            for place in snapshot.items_by_source(source).map_err(damaged)? {
                 let other = snapshot.item(place).map_err(damaged)?;
                 if other.kind == "chunk" {
                     self.goes.entry(other.id).or_insert((place, Some(id)));
@@ -325,7 +325,7 @@ impl Plan {
     /// Adds stored answers of idempotent calls, which have the ids and titles of items. If a key whose answer was
     /// erased is used again, the call creates a new item.
     fn add_answers(&mut self, snapshot: &Snapshot) -> Result<(), KeepError> {
-        for place in snapshot.places().map_err(damaged)? {
+        for place in snapshot.item_addresses().map_err(damaged)? {
             if snapshot.kind(place).map_err(damaged)? != ANSWER_KIND {
                 continue;
             }
@@ -372,8 +372,8 @@ fn named_items(text: &str) -> Vec<ItemId> {
     words.filter_map(|word| names::parse_item(word).ok()).collect()
 }
 
-fn damaged(damage: engine::Damage) -> KeepError {
-    let remedy = if damage.is_away() { "try again" } else { DAMAGED };
+fn damaged(damage: engine::CorruptionError) -> KeepError {
+    let remedy = if damage.is_unavailable() { "try again" } else { DAMAGED };
     KeepError::failed(damage, remedy)
 }
 

@@ -8,8 +8,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::os::disk::RealDisk;
-use engine::{Batch, Ground, ItemId, OpenError, Options, Reader, Snapshot, Store, TombstoneDraft};
+use engine::os::disk::FsDisk;
+use engine::{
+    Batch, Env, ItemId, OpenError, Options, Snapshot, Store, StoreReader, TombstoneDraft,
+};
 use serde_json::{Value, json};
 
 use crate::backup::store_of;
@@ -122,7 +124,7 @@ fn erase_in(
         return Ok(0);
     }
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let ground = Ground::real(&folder).map_err(|error| text(&error))?;
+    let ground = Env::on_disk(&folder).map_err(|error| text(&error))?;
     let store = Store::open(ground, Options::default()).map_err(|error| text(&error))?;
     let snapshot = store.snapshot();
     let pace = keeper.pace("erasing in a backup", store.bytes_on_disk());
@@ -150,8 +152,8 @@ fn erase_in(
 
 /// Returns true if a first backup was interrupted before it had a manifest; its files are then useless.
 fn is_begun_only(folder: &Path) -> Result<bool, String> {
-    let disk = RealDisk::open(folder).map_err(|error| error.to_string())?;
-    match Reader::open(Arc::new(disk)) {
+    let disk = FsDisk::open(folder).map_err(|error| error.to_string())?;
+    match StoreReader::open(Arc::new(disk)) {
         Err(OpenError::NoStore) => Ok(true),
         Err(error) => Err(error.to_string()),
         Ok(_) => Ok(false),

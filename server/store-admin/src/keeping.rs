@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::ledger::{Decision, Outcome, Touched};
+use engine::ledger::{Decision, Outcome, TouchedItem};
 use engine::os::clock::{Random, SystemRandom};
-use engine::{Pace, Snapshot, Store};
+use engine::{Snapshot, Store, Throttle};
 use serde_json::{Value, json};
 
 use crate::admin_state::StoreAdmin;
@@ -152,7 +152,7 @@ pub struct Note<'a> {
     /// Rule of the decision.
     pub rule: &'a str,
     /// Items that the operation read or changed.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<TouchedItem>,
     /// Outcome of the operation.
     pub outcome: Outcome,
 }
@@ -198,12 +198,12 @@ impl<'a> Telling<'a> {
     }
 }
 
-impl Pace for Telling<'_> {
-    fn wrote(&self, bytes: usize) -> bool {
+impl Throttle for Telling<'_> {
+    fn after_write(&self, bytes: usize) -> bool {
         self.count(bytes)
     }
 
-    fn worked(&self) -> bool {
+    fn after_work(&self) -> bool {
         self.count(0)
     }
 }

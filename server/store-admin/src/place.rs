@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::ledger::Report;
+use engine::ledger::LedgerReport;
 
 use crate::catalogue::Catalogue;
 use crate::trusted::{LedgerPlace, walk_ledger_in};
@@ -47,7 +47,7 @@ pub struct BackupFiles {
 pub struct Beside {
     /// Result of walking the ledger, or the reason for which it could not be walked. `None` if there is no ledger, or
     /// its owner is unknown.
-    pub ledger: Option<Result<Report, String>>,
+    pub ledger: Option<Result<LedgerReport, String>>,
     /// Result for the files that a backup lists; `None` if the folder is not a backup.
     pub backup: Option<BackupFiles>,
 }
@@ -155,7 +155,7 @@ impl Place {
         &self,
         made: &Result<Option<Catalogue>, String>,
         tell: &dyn Fn(&str, u64),
-    ) -> Result<Option<Report>, String> {
+    ) -> Result<Option<LedgerReport>, String> {
         let folder = self.home().join("ledger");
         let keys = match self.kind {
             Kind::Store => return Ok(None),

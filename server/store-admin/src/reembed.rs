@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::ledger::Outcome;
-use engine::{ItemView, Model, Pace, ReembedError, Reencoder, Remedy, hex};
+use engine::{ItemEncoder, ItemView, Model, ReembedError, Remedy, Throttle, hex};
 use half::f16;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ pub fn reembed(
     let (before, total) = {
         // Dropped before the migration, because a snapshot retains the disk space of removed files.
         let snapshot = keeper.store.snapshot();
-        let counts = snapshot.counts();
+        let counts = snapshot.row_counts();
         let counts = counts.map_err(|damage| KeepError::failed(damage, "restore a backup"))?;
         (snapshot.model(), counts.vectors)
     };
@@ -115,12 +115,12 @@ fn unmoved(error: ReembedError) -> KeepError {
 /// A throttle that runs at full speed until cancellation.
 struct Awaited<'a>(&'a CancellationToken);
 
-impl Pace for Awaited<'_> {
-    fn wrote(&self, _bytes: usize) -> bool {
-        self.worked()
+impl Throttle for Awaited<'_> {
+    fn after_write(&self, _bytes: usize) -> bool {
+        self.after_work()
     }
 
-    fn worked(&self) -> bool {
+    fn after_work(&self) -> bool {
         !self.0.is_cancelled()
     }
 }
@@ -146,7 +146,7 @@ struct Telling<'a> {
     progress: Progress<'a>,
 }
 
-impl Reencoder for Telling<'_> {
+impl ItemEncoder for Telling<'_> {
     fn model(&self) -> Model {
         self.embedder.model()
     }

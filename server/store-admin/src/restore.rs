@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::os::clock::{Random, SystemClock, SystemRandom};
-use engine::os::disk::RealDisk;
-use engine::{CopyError, OpenError, Reader};
+use engine::os::disk::FsDisk;
+use engine::{CopyError, OpenError, StoreReader};
 use serde_json::{Value, json};
 
 use crate::backup::{KEY_FILES, real_path, store_of};
@@ -180,7 +180,7 @@ fn restore_store(
     }
     let open = |folder: &Path| {
         copies::make_folder(folder).map_err(|error| failed(&error, "choose another place"))?;
-        RealDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
+        FsDisk::open(folder).map_err(|error| failed(&error, "choose another place"))
     };
     let (source, target) = (open(source)?, ToldDisk::new(open(target)?, &CancellationToken::new()));
     let copied = target.telling("restoring", 0, progress, || engine::restore(&source, &target));
@@ -213,9 +213,9 @@ fn items_of(root: &Path) -> Result<u64, KeepError> {
     let failed = |why: &dyn std::fmt::Display| {
         KeepError::failed(format!("the restored store: {why}"), ANOTHER)
     };
-    let disk = RealDisk::open(&store_of(root)).map_err(|error| failed(&error))?;
-    let reader = Reader::open(Arc::new(disk)).map_err(|error| failed(&error))?;
-    let counts = reader.snapshot().counts().map_err(|error| failed(&error))?;
+    let disk = FsDisk::open(&store_of(root)).map_err(|error| failed(&error))?;
+    let reader = StoreReader::open(Arc::new(disk)).map_err(|error| failed(&error))?;
+    let counts = reader.snapshot().row_counts().map_err(|error| failed(&error))?;
     Ok(counts.items)
 }
 

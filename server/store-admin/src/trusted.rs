@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::ledger::{Report, VerifyWith, verify_telling};
+use engine::ledger::{LedgerReport, VerifyOptions, verify_with_progress};
 
 use recalld_auth::{Credentials, PUBLIC_KEYS_MAX, Verifier, former_keys};
 use recalld_common::slug::LOCAL_WORKSPACE;
@@ -81,18 +81,19 @@ pub(super) fn walk_ledger_in(
     folder: &Path,
     keys: &[[u8; 32]],
     tell: &dyn Fn(u64),
-) -> Result<Report, String> {
+) -> Result<LedgerReport, String> {
     let seals = Verifier::new(keys).map_err(|error| format!("BAK-01: {error}"))?;
-    verify_telling(folder, &VerifyWith::whole(&seals), tell).map_err(|error| error.to_string())
+    verify_with_progress(folder, &VerifyOptions::all(&seals), tell)
+        .map_err(|error| error.to_string())
 }
 
 /// Verifies a copied ledger against public keys.
-pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+pub(super) fn verify_ledger(root: &Path, keys: &[[u8; 32]]) -> Result<LedgerReport, String> {
     verify_ledger_in(&ledger_of(root), keys)
 }
 
 /// Verifies the ledger in a folder against public keys.
-pub(super) fn verify_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<Report, String> {
+pub(super) fn verify_ledger_in(folder: &Path, keys: &[[u8; 32]]) -> Result<LedgerReport, String> {
     let report = walk_ledger_in(folder, keys, &|_| {})?;
     match &report.fault {
         None => Ok(report),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Ground, Options, Store};
+use engine::{Env, Options, Store};
 
 use crate::keep_error::KeepError;
 use recalld_audit::Audit;
@@ -76,7 +76,7 @@ impl Others<'_> {
             }
             Opener::Alone => {
                 let folder = tenant_dir(self.data, name);
-                let ground = Ground::real(&folder.join("store")).map_err(|why| failed(&why))?;
+                let ground = Env::on_disk(&folder.join("store")).map_err(|why| failed(&why))?;
                 let store = Store::open(ground, Options::default()).map_err(|why| failed(&why))?;
                 let mut random = |bytes: &mut [u8]| SystemRandom.fill(bytes);
                 let signer = recalld_auth::open_or_create_signing_key(&folder, &mut random);

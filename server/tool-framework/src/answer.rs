@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use engine::ItemId;
-use engine::ledger::{Decision, Effect, RULE_BYTES_MAX, Touched};
+use engine::ledger::{Decision, Effect, RULE_BYTES_MAX, TouchedItem};
 use serde_json::Value;
 
 use recalld_audit::BY_SCOPE;
@@ -16,7 +16,7 @@ pub struct Answer {
     /// The facts of `structured` as short text.
     pub text: String,
     /// Effects on items for the ledger, sensitivity events first.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<TouchedItem>,
     /// The strictest policy decision of the call.
     pub decision: Decision,
     /// Name of the rule behind `decision`.
@@ -77,8 +77,8 @@ pub(super) fn raised_by(kinds: &BTreeSet<Kind>) -> String {
 }
 
 /// Ledger record of one effect on one item.
-pub fn touched(effect: Effect, id: ItemId) -> Touched {
-    Touched { effect, item: id.0.to_le_bytes() }
+pub fn touched(effect: Effect, id: ItemId) -> TouchedItem {
+    TouchedItem { effect, item: id.0.to_le_bytes() }
 }
 
 /// Converts a policy verdict to the decision that the ledger stores.

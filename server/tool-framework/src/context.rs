@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::Clock;
-use engine::{Hidden, ItemView, SearchError, Sensitivity, Snapshot, Stop};
+use engine::{CancelToken, ItemView, SearchError, Sensitivity, Snapshot, VisibilityMask};
 
 use super::catalog::Catalog;
 use recalld_cluster::control_chain::ControlChain;
@@ -100,7 +100,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// Returns an error if the store is damaged or the snapshot's stop signal fires.
-    pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<Hidden>>, SearchError> {
+    pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<VisibilityMask>>, SearchError> {
         let hidden = &self.workspace.hidden;
         self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
     }
@@ -130,19 +130,19 @@ impl Context<'_> {
     }
 
     /// Stop signal for components that do not know [`CallScope`].
-    fn stop(&self) -> Stop {
+    fn stop(&self) -> CancelToken {
         let (token, deadline) = (self.cancel.clone(), Some(self.deadline));
-        Stop::when(move || CallScope { token: &token, deadline }.is_over())
+        CancelToken::from_fn(move || CallScope { token: &token, deadline }.is_over())
     }
 
     /// Snapshot as of the last acknowledged write. Long reads of the snapshot stop when the call is over.
     pub fn snapshot(&self) -> Snapshot {
-        self.workspace.store.snapshot().until(self.stop())
+        self.workspace.store.snapshot().with_cancel(self.stop())
     }
 
     /// Snapshot as of the last acknowledged write, together with the embedder of its model.
     pub fn view(&self) -> View {
         let View { snapshot, embedder } = self.workspace.encoders.view();
-        View { snapshot: snapshot.until(self.stop()), embedder }
+        View { snapshot: snapshot.with_cancel(self.stop()), embedder }
     }
 }

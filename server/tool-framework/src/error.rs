@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use engine::ledger::Outcome;
-use engine::{Damage, ItemId, Micros, Remedy, SearchError, WriteError};
+use engine::{CorruptionError, ItemId, Micros, Remedy, SearchError, WriteError};
 
 use super::answer::raised_by;
 use recalld_cluster::NotHere;
@@ -76,7 +76,7 @@ pub enum ServiceError {
     /// The tool panicked (server fault).
     Panicked,
     /// Stored bytes are damaged.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// The store does not accept writes now.
     Unwritable(String),
     /// The write was submitted, but its outcome is unknown.
@@ -276,9 +276,9 @@ impl From<NotHere> for ServiceError {
     }
 }
 
-impl From<Damage> for ServiceError {
-    fn from(damage: Damage) -> Self {
-        match damage.is_away() {
+impl From<CorruptionError> for ServiceError {
+    fn from(damage: CorruptionError) -> Self {
+        match damage.is_unavailable() {
             true => Self::NotHere(NotHere::Filling(damage.detail)),
             false => Self::Damaged(damage),
         }
@@ -301,8 +301,8 @@ impl From<WriteError> for ServiceError {
             WriteError::Refused { field, why } => Self::argument(field, why),
             WriteError::Damaged(damage) => damage.into(),
             // This node was the leader when the call arrived; the next call is routed to the new leader.
-            WriteError::NotHere(why) => Self::NotHere(NotHere::Nowhere(why)),
-            WriteError::Unsure(why) => Self::Unsure(why),
+            WriteError::NotLeader(why) => Self::NotHere(NotHere::Nowhere(why)),
+            WriteError::Indeterminate(why) => Self::Unsure(why),
             other if other.remedy() == Remedy::FixRequest => {
                 Self::argument("request", other.to_string())
             }

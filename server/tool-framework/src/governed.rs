@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::ledger::{Decision, Effect, Outcome, TouchedItem};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -167,7 +167,7 @@ fn caught(
 }
 
 /// Extracts the item effects, sensitivity events first, and the rule that raised items.
-fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<Touched>, Option<String>) {
+fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<TouchedItem>, Option<String>) {
     match outcome {
         Ok(answer) => {
             let has_raised = answer.touched.iter().any(|one| one.effect == Effect::Raised);
@@ -217,7 +217,7 @@ pub(super) fn within(
     arguments: &impl Serialize,
     at_once: bool,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
-) -> (Result<Answer, Refused>, Vec<Touched>) {
+) -> (Result<Answer, Refused>, Vec<TouchedItem>) {
     if let Some(why) = context.workspace.audit.failure() {
         let error = told(context.caller, operation, ServiceError::Unaudited(why));
         return (Err(error.into()), Vec::new());
@@ -232,7 +232,7 @@ fn recorded(
     at_once: bool,
     mut outcome: Result<Answer, ServiceError>,
     reservation: Option<Reservation>,
-) -> (Result<Answer, Refused>, Vec<Touched>) {
+) -> (Result<Answer, Refused>, Vec<TouchedItem>) {
     // Item effects are recorded even if the answer is not returned.
     let (touched_items, raised_by) = became(&mut outcome);
     if let Err(ServiceError::BrokenOff { error, .. }) = outcome {
@@ -323,7 +323,7 @@ impl Tool {
         &self,
         context: &Context<'_>,
         raw: &Map<String, Value>,
-    ) -> (Result<Answer, Refused>, Vec<Touched>) {
+    ) -> (Result<Answer, Refused>, Vec<TouchedItem>) {
         let at_once = self.change != Change::Nothing;
         within(context, self.name, raw, at_once, |context| self.checked(context, raw))
     }

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::hex;
-use engine::ledger::Touched;
+use engine::ledger::TouchedItem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -138,7 +138,7 @@ pub struct Row<K> {
     /// The row as a line of text, with its line end.
     line: String,
     /// Effects on the items that the row describes.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedItem>,
 }
 
 impl<K> Row<K> {
@@ -148,7 +148,7 @@ impl<K> Row<K> {
     }
 
     /// Adds effects on the items that the row describes.
-    pub fn touching(mut self, touched: impl IntoIterator<Item = Touched>) -> Self {
+    pub fn touching(mut self, touched: impl IntoIterator<Item = TouchedItem>) -> Self {
         self.touched.extend(touched);
         self
     }
@@ -162,7 +162,7 @@ pub struct Page {
     /// The rows as lines of text.
     text: String,
     /// Effects on the items that the rows describe.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedItem>,
     /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
     rows_max: usize,

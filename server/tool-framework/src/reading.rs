@@ -1,7 +1,7 @@
 //! Lookup of items named by an argument, shown as far as policy allows.
 
-use engine::ledger::{Effect, Touched};
-use engine::{ItemId, ItemView, Place, Snapshot, Status};
+use engine::ledger::{Effect, TouchedItem};
+use engine::{ItemId, ItemView, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::answer::touched;
@@ -22,7 +22,7 @@ pub fn find<'s>(
     snapshot: &'s Snapshot,
     field: &'static str,
     id: ItemId,
-) -> Result<(Place, ItemView<'s>), ServiceError> {
+) -> Result<(RowAddress, ItemView<'s>), ServiceError> {
     let (place, item) = written(snapshot, field, id)?;
     may_know(context, field, &item)?;
     Ok((place, item))
@@ -37,7 +37,7 @@ pub fn written<'s>(
     snapshot: &'s Snapshot,
     field: &'static str,
     id: ItemId,
-) -> Result<(Place, ItemView<'s>), ServiceError> {
+) -> Result<(RowAddress, ItemView<'s>), ServiceError> {
     match snapshot.find(id)? {
         Some(place) if snapshot.status(place)? != Status::Tombstoned => {
             Ok((place, snapshot.item(place)?))
@@ -89,7 +89,7 @@ pub fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
 }
 
 /// The effect of showing an item under `verdict`: read or redacted.
-pub fn seen(id: ItemId, verdict: Verdict) -> Touched {
+pub fn seen(id: ItemId, verdict: Verdict) -> TouchedItem {
     touched(if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }, id)
 }
 
@@ -100,8 +100,8 @@ pub fn seen(id: ItemId, verdict: Verdict) -> Touched {
 pub fn seen_at(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
-) -> Result<Touched, ServiceError> {
+    place: RowAddress,
+) -> Result<TouchedItem, ServiceError> {
     let item = snapshot.item(place)?;
     Ok(seen(item.id, context.judge(&item, Action::Read).0))
 }
@@ -114,7 +114,7 @@ pub fn seen_at(
 pub fn brief(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
 ) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;

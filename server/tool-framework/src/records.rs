@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, Place, Snapshot, Top};
+use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, RowAddress, Snapshot, TopK};
 use serde_json::{Map, Value};
 
 use super::context::Context;
@@ -32,7 +32,7 @@ pub struct Record<'s> {
     /// Id of the first version, which identifies the record.
     pub id: ItemId,
     /// Row address of this version.
-    pub place: Place,
+    pub place: RowAddress,
     /// The item of this version.
     pub item: ItemView<'s>,
     /// Attributes of this version.
@@ -41,7 +41,7 @@ pub struct Record<'s> {
 
 impl<'s> Record<'s> {
     /// Loads the record of which the item at `place` is a version.
-    pub fn of(snapshot: &'s Snapshot, place: Place) -> Result<Self, ServiceError> {
+    pub fn of(snapshot: &'s Snapshot, place: RowAddress) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
         let attributes: Map<String, Value> =
             serde_json::from_str(item.attributes).unwrap_or_default();
@@ -152,7 +152,7 @@ pub fn versions<'s>(
     let chain = snapshot.chain(record.item.id)?;
     let mut versions = Vec::with_capacity(chain.members.len());
     for member in &chain.members {
-        let Some(place) = member.place else { continue };
+        let Some(place) = member.address else { continue };
         let version = Record::of(snapshot, place)?;
         if version.id == record.id && context.may_know(&version.item) {
             versions.push(version);
@@ -174,24 +174,24 @@ pub fn newest(
     snapshot: &Snapshot,
     paging: &Paging,
     (kinds, current_only): (&[&str], bool),
-    mut wants: impl FnMut(Place) -> Result<bool, ServiceError>,
-) -> Result<Vec<(Recency, Place)>, ServiceError> {
+    mut wants: impl FnMut(RowAddress) -> Result<bool, ServiceError>,
+) -> Result<Vec<(Recency, RowAddress)>, ServiceError> {
     let filter = Filter {
         kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
         current_only,
-        hidden: context.hidden(snapshot)?,
-        unsearchable: true,
+        mask: context.hidden(snapshot)?,
+        include_unsearchable: true,
         ..Filter::default()
     };
     let after = match paging.after::<Recency>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
     };
-    let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(ROWS_MAX + 1);
-    snapshot.each_admitted(&filter, |at, place| {
+    let mut top: TopK<Micros, Reverse<(ItemId, RowAddress)>> = TopK::new(ROWS_MAX + 1);
+    snapshot.for_each_admitted(&filter, |at, place| {
         let key = Reverse((snapshot.id(place)?, place));
         let is_later = after.is_none_or(|after| (at, key.0.0) < after);
-        if is_later && top.would_keep(at, &key) && wants(place)? {
+        if is_later && top.would_accept(at, &key) && wants(place)? {
             top.offer(at, key);
         }
         Ok::<(), ServiceError>(())

@@ -197,7 +197,7 @@ impl<'c> Writing<'c> {
         };
         for old in item.supersedes.clone() {
             for edge in self.view.snapshot.neighbours(old, CORRECTIONS_MAX, &which)? {
-                let correction = self.view.snapshot.item(edge.place)?;
+                let correction = self.view.snapshot.item(edge.address)?;
                 let is_free = !item.supersedes.contains(&correction.id);
                 let may = self.context.judge(&correction, Action::Write).0 == Verdict::Allow;
                 if correction.kind == CORRECTION && is_free && may {

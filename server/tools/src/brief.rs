@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::{Decision, Effect};
-use engine::{ItemId, ItemView, Micros, Place, Snapshot, Status};
+use engine::{ItemId, ItemView, Micros, RowAddress, Snapshot, Status};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -113,14 +113,14 @@ impl Span {
 }
 
 /// Rows recorded on a day, newest first, including tombstoned items; the flag is true if there may be more.
-fn places_of_day(snapshot: &Snapshot, day: &Span) -> Result<(Vec<Place>, bool), ServiceError> {
-    let recorded = snapshot.places_recorded(day.from..day.to, LOOKED_THROUGH_MAX, None)?;
+fn places_of_day(snapshot: &Snapshot, day: &Span) -> Result<(Vec<RowAddress>, bool), ServiceError> {
+    let recorded = snapshot.items_recorded_within(day.from..day.to, LOOKED_THROUGH_MAX, None)?;
     let is_full = recorded.len() == LOOKED_THROUGH_MAX;
     Ok((recorded.into_iter().map(|(_, place)| place).collect(), is_full))
 }
 
 /// The item at `place`, or `None` if a brief does not list it.
-fn of_brief(snapshot: &Snapshot, place: Place) -> Result<Option<ItemView<'_>>, ServiceError> {
+fn of_brief(snapshot: &Snapshot, place: RowAddress) -> Result<Option<ItemView<'_>>, ServiceError> {
     let item = snapshot.item(place)?;
     let is_shown = is_own(item.kind) && snapshot.status(place)? != Status::Tombstoned;
     Ok(is_shown.then_some(item))
@@ -239,7 +239,7 @@ impl Brief {
         day: &Span,
     ) -> Result<(Self, Answer), ServiceError> {
         let mut answer = Answer::plain(json!({}), String::new());
-        let kinds = snapshot.census()?.kinds;
+        let kinds = snapshot.item_counts()?.kinds;
         let remembered =
             kinds.iter().filter(|(kind, _)| is_own(kind)).map(|(_, count)| count).sum();
         let section = |(name, heading)| Section { name, heading, count: 0, rows: Vec::new() };
@@ -251,7 +251,7 @@ impl Brief {
             remembered,
         };
         for place in places {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
             let Some(item) = of_brief(snapshot, place)? else { continue };
             let Some(verdict) = brief.judge(context, &item, &mut answer) else { continue };
             brief.add(section_of(item.kind), || row(context, snapshot, (place, verdict), day))?;
@@ -427,7 +427,7 @@ impl Brief {
 fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    (place, verdict): (Place, Verdict),
+    (place, verdict): (RowAddress, Verdict),
     day: &Span,
 ) -> Result<Row, ServiceError> {
     let record = Record::of(snapshot, place)?;

@@ -4,7 +4,7 @@
 //! no section uses up the budget. In a second pass, sections with more rows get the rest.
 
 use engine::ledger::Effect;
-use engine::{Filter, ItemView, Micros, Moment, Place, Snapshot, Top};
+use engine::{AsOf, Filter, ItemView, Micros, RowAddress, Snapshot, TopK};
 use serde_json::{Map, Value, json};
 
 use crate::continuity::followups::soonest;
@@ -65,7 +65,7 @@ pub(super) const TOOL: Tool = Tool {
 struct Section {
     name: &'static str,
     count: usize,
-    places: Vec<Place>,
+    places: Vec<RowAddress>,
     rows: Vec<Value>,
 }
 
@@ -73,7 +73,7 @@ fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let wanted = Wanted::parse(raw)?;
     let now = context.services.clock.now();
     // Excludes items that are not valid now.
-    let snapshot = context.snapshot().at(Moment { as_of: None, valid_at: Some(now) });
+    let snapshot = context.snapshot().with_as_of(AsOf { known_at: None, valid_at: Some(now) });
     let bytes = usize::try_from(wanted.max_bytes.0).unwrap_or_default();
     let mut sections = gather(context, &snapshot, now)?;
     let mut left = bytes;
@@ -139,12 +139,12 @@ fn newest(
     let filter = Filter {
         kinds: vec![kind.to_owned()],
         current_only: true,
-        hidden: context.hidden(snapshot)?,
+        mask: context.hidden(snapshot)?,
         ..Filter::default()
     };
-    let mut top: Top<Micros, Place> = Top::new(ROWS_MAX);
+    let mut top: TopK<Micros, RowAddress> = TopK::new(ROWS_MAX);
     let mut count = 0;
-    snapshot.each_admitted(&filter, |at, place| {
+    snapshot.for_each_admitted(&filter, |at, place| {
         let record = Record::of(snapshot, place)?;
         // Redacted items are useless to an agent.
         if record.is_open(context) && wants(&record) {
@@ -199,7 +199,11 @@ impl Section {
     }
 }
 
-fn row(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Value, ServiceError> {
+fn row(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: RowAddress,
+) -> Result<Value, ServiceError> {
     let record = Record::of(snapshot, place)?;
     let item = &record.item;
     let mut row = json!({

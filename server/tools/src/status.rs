@@ -8,7 +8,7 @@ mod told;
 
 use std::collections::BTreeMap;
 
-use engine::{SearchState, Seq, Store};
+use engine::{AnnStatus, Seq, Store};
 use serde_json::{Map, Value, json};
 
 use crate::limits::NAMES_COUNTED_MAX;
@@ -84,8 +84,8 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
     let workspace = &context.workspace;
     let snapshot = context.snapshot();
-    let counts = snapshot.counts()?;
-    let census = snapshot.census()?;
+    let counts = snapshot.row_counts()?;
+    let census = snapshot.item_counts()?;
     let events = workspace.audit.sensitivity_events(|| context.is_over());
     let events = events.map_err(|error| ServiceError::Unaudited(error.to_string()))?;
     let events = events.ok_or(ServiceError::Cancelled)?;
@@ -99,10 +99,10 @@ pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
         "sensitivity_events": events,
         "superseded": counts.superseded, "tombstoned": counts.tombstoned,
         "by_kind": by_kind, "by_modality": by_modality,
-        "embedding_rows": counts.vectors, "segments": counts.parts,
+        "embedding_rows": counts.vectors, "segments": counts.segments,
         "bytes_on_disk": workspace.store.bytes_on_disk(),
         "store": store_part(&workspace.store, snapshot.seq(), context.caller.metered.is_some()),
-        "search": search_part(&snapshot.search_state()),
+        "search": search_part(&snapshot.ann_status()),
         "recall_latency_ms": {
             "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
         },
@@ -132,7 +132,7 @@ fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
     let mut part = json!({
         "seq": seq, "takes_writes": true, "erasures_pending": store.erasures_pending().ok(),
     });
-    if let Some(why) = store.stopped() {
+    if let Some(why) = store.stop_reason() {
         part["takes_writes"] = json!(false);
         part["why"] = if is_tenants { json!(IN_THE_LOG) } else { json!(why) };
     }
@@ -140,11 +140,11 @@ fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
 }
 
 /// Mode of vector search, and its measured recall at 10.
-fn search_part(state: &SearchState) -> Value {
+fn search_part(state: &AnnStatus) -> Value {
     json!({
         "mode": state.mode.name(), "approximate": state.is_approximate,
         "rows": state.rows, "indexed_rows": state.indexed_rows,
-        "recall_at_10": state.recall_at_10, "measured_over": state.measured_over,
+        "recall_at_10": state.recall_at_10, "measured_over": state.neighbours_measured,
     })
 }
 

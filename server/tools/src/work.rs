@@ -1,6 +1,6 @@
 //! Family `work`: task attempts and their results.
 
-use engine::{ItemId, Place, Snapshot};
+use engine::{ItemId, RowAddress, Snapshot};
 use serde_json::{Map, Value, json};
 
 use crate::recall::text::one_line;
@@ -335,7 +335,7 @@ fn written(
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     answer: &mut Answer,
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use engine::Upkeep;
+use engine::BackgroundWorkers;
 
 use crate::workspace::Workspace;
 use recalld_common::slug::LOCAL_WORKSPACE;
@@ -16,7 +16,7 @@ use recalld_common::slug::LOCAL_WORKSPACE;
 pub struct Local {
     now: RwLock<Arc<Workspace>>,
     on_news: OnceLock<Arc<dyn Fn() + Send + Sync>>,
-    upkeep: Mutex<Option<Upkeep>>,
+    upkeep: Mutex<Option<BackgroundWorkers>>,
     /// True if maintenance runs on the current store and on each replacement.
     is_kept: AtomicBool,
 }
@@ -52,7 +52,7 @@ impl Local {
     /// Returns an error if the system cannot create a thread.
     pub fn begin_upkeep(&self) -> io::Result<()> {
         self.is_kept.store(true, Ordering::SeqCst);
-        let upkeep = Upkeep::start(Arc::clone(&self.get().store))?;
+        let upkeep = BackgroundWorkers::start(Arc::clone(&self.get().store))?;
         *self.upkeep() = Some(upkeep);
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Local {
         self.rest();
     }
 
-    fn upkeep(&self) -> MutexGuard<'_, Option<Upkeep>> {
+    fn upkeep(&self) -> MutexGuard<'_, Option<BackgroundWorkers>> {
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,5 +100,5 @@ impl Local {
 
 fn tell_by(workspace: &Workspace, tell: &Arc<dyn Fn() + Send + Sync>) {
     let tell = Arc::clone(tell);
-    workspace.store.tell_of_news(move || tell());
+    workspace.store.on_commit(move || tell());
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
-use engine::{Ground, Micros, OpenError, Options, Remedy, Store};
+use engine::{Env, Micros, OpenError, Options, Remedy, Store};
 
 use crate::tenants;
 use recalld_audit::Audit;
@@ -119,7 +119,7 @@ pub fn open_audit(
 /// # Errors
 /// Returns an error if the store is locked or damaged, the workspace follows another node, or the disk fails.
 pub fn open_store(data: &Path, workspace: &Path, options: Options) -> Result<Store, StartError> {
-    let ground = Ground::real(&workspace.join("store")).map_err(failed)?;
+    let ground = Env::on_disk(&workspace.join("store")).map_err(failed)?;
     if recalld_replication::is_followed(workspace).map_err(failed)? {
         if ground.disk.lock().map_err(failed)?.is_none() {
             return Err(StartError::Busy(data.to_owned()));

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use engine::UPKEEP_PAUSE;
+use engine::BACKGROUND_RETRY_PAUSE;
 
 pub use anchoring::anchoring;
 pub use door::Door;
@@ -71,7 +71,7 @@ impl Default for Bounds {
             idle_max: STORE_IDLE_MAX,
             waiters_max: OPEN_WAITERS_MAX,
             crowd_wait_max: OPEN_CROWD_WAIT_MAX,
-            pause: UPKEEP_PAUSE,
+            pause: BACKGROUND_RETRY_PAUSE,
             turns_max: OPENINGS_MIN,
         }
     }
@@ -149,7 +149,7 @@ impl Open {
         let is_over = || seats.is_some_and(|seats| seats.wants_change(&self.workspace.name));
         self.users == 0
             && self.opened_at.elapsed() >= STOPPED_MIN
-            && (self.workspace.store.stopped().is_some() || is_over())
+            && (self.workspace.store.stop_reason().is_some() || is_over())
     }
 }
 
@@ -472,7 +472,7 @@ impl Shared {
         let mut moving = Moving { shared: self, name, into: None };
         let workspace = Arc::new(self.door.open(name).inspect_err(|why| say(name, why))?);
         let has_news = Arc::new(AtomicBool::new(true));
-        workspace.store.tell_of_news(self.news(&has_news));
+        workspace.store.on_commit(self.news(&has_news));
         let opened_at = Instant::now();
         moving.into = Some(Open {
             workspace: Arc::clone(&workspace),
@@ -517,7 +517,7 @@ impl Shared {
                 seats.end_following(name);
             }
             if ending == Ending::Kept
-                && !open.workspace.store.follows()
+                && !open.workspace.store.is_replica()
                 && let Err(error) = open.workspace.store.seal()
             {
                 let fields = [("workspace", Value::Text(&name)), ("error", Value::Text(&error))];

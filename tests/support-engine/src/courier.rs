@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::Seq;
-use engine::far::{self, Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::disk::{Disk, DiskRead};
+use engine::replication_sink::{
+    self, PublishedManifest, ReplicationError, ReplicationSink, SinkRejectedError, WalPosition,
+};
 
 use crate::memory_disk::MemoryDisk;
 
@@ -113,13 +115,13 @@ impl Courier {
 }
 
 impl Notes {
-    fn log(&mut self, mark: LogMark) {
+    fn log(&mut self, mark: WalPosition) {
         let (done, file) = self.logs.get_mut(&mark.log).expect("it was told of when it began");
         let end = usize::try_from(mark.end).expect("a test's log is small");
         if end > *done {
             let mut bytes = vec![0; end - *done];
             file.read_at(*done as u64, &mut bytes).expect("it is readable");
-            let name = far::log_name(mark.log);
+            let name = replication_sink::log_name(mark.log);
             self.deliveries.push(Delivery::Bytes(name.clone(), *done, bytes));
             *done = end;
             if !self.names.contains(&name) {
@@ -136,51 +138,51 @@ impl Notes {
     }
 }
 
-impl Far for Courier {
-    fn acknowledges(&self) -> bool {
+impl ReplicationSink for Courier {
+    fn is_synchronous(&self) -> bool {
         false
     }
 
-    fn admits(&self, _waiting: usize) -> Result<(), NotAdmitted> {
+    fn admit(&self, _waiting: usize) -> Result<(), SinkRejectedError> {
         Ok(())
     }
 
-    fn began_log(&self, mark: LogMark, file: Box<dyn DiskRead>) {
+    fn on_log_created(&self, mark: WalPosition, file: Box<dyn DiskRead>) {
         let mut notes = self.notes();
         let done = notes.logs.get(&mark.log).map_or(0, |(done, _)| *done);
         notes.logs.insert(mark.log, (done, file));
         notes.log(mark);
     }
 
-    fn synced(&self, mark: LogMark) {
+    fn on_log_synced(&self, mark: WalPosition) {
         self.notes().log(mark);
     }
 
-    fn published(&self, published: &Published<'_>) {
+    fn on_manifest_published(&self, published: &PublishedManifest<'_>) {
         let mut notes = self.notes();
         published.logs.iter().for_each(|&mark| notes.log(mark));
-        for file in published.listing.files() {
+        for file in published.manifest.files() {
             let bytes = published.disk.read(&file.name, file.bytes).expect("it is there");
             notes.file(file.name, bytes);
         }
-        let name = far::manifest_name(published.listing.number());
+        let name = replication_sink::manifest_name(published.manifest.number());
         notes.file(name, published.bytes.to_vec());
-        let gone = published.listing.leaves_behind(&notes.names);
+        let gone = published.manifest.obsolete_files(&notes.names);
         let gone: Vec<String> = gone.into_iter().map(str::to_owned).collect();
         notes.names.retain(|name| !gone.contains(name));
         notes.deliveries.extend(gone.into_iter().map(Delivery::Gone));
     }
 
-    fn indexed(&self, name: &str, disk: &dyn Disk) {
+    fn on_index_created(&self, name: &str, disk: &dyn Disk) {
         let bytes = disk.read(name, u64::MAX).expect("it is there");
         self.notes().file(name.to_owned(), bytes);
     }
 
-    fn carry(&self, _seq: Seq) -> Result<(), NotCarried> {
+    fn wait_replicated(&self, _seq: Seq) -> Result<(), ReplicationError> {
         unreachable!("it acknowledges nothing")
     }
 
-    fn carried(&self) -> Seq {
+    fn replicated_seq(&self) -> Seq {
         0
     }
 }

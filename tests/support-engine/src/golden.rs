@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use engine::{
-    Batch, EdgeFilter, EdgeId, FullSpeed, ItemDraft, ItemId, Model, NEIGHBOURS_MAX, Options,
-    SearchMode, Searching, Snapshot, SourceId, Store, TombstoneDraft,
+    AnnPolicy, Batch, EdgeFilter, EdgeId, ItemDraft, ItemId, Model, NEIGHBOURS_MAX, NoThrottle,
+    Options, SearchMode, Snapshot, SourceId, Store, TombstoneDraft,
 };
 use half::f16;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn erased() -> Files {
         write(sample::items([item])).items[0]
     };
     let erase = |id: ItemId| {
-        let erased = store.erase(&[id.0], "officer", "asked for", &FullSpeed);
+        let erased = store.erase(&[id.0], "officer", "asked for", &NoThrottle);
         erased.expect("the disk works");
     };
     let first = replacing("amber first", &[]);
@@ -77,7 +77,7 @@ fn erased() -> Files {
     // As in an import of another store's export.
     let elsewhere = TombstoneDraft {
         erase: true,
-        gone: true,
+        target_erased: true,
         supersedes: vec![first],
         ..sample::hide(store.new_item_id())
     };
@@ -106,7 +106,7 @@ fn indexed() -> Files {
     };
     store.write(sample::items((0..INDEXED_ROWS).map(row))).expect("the sample is right");
     store.seal().expect("memory does not fail");
-    store.index(&FullSpeed).expect("memory does not fail");
+    store.build_next_index(&NoThrottle).expect("memory does not fail");
     drop(store);
     disk.files()
 }
@@ -114,8 +114,8 @@ fn indexed() -> Files {
 /// Options that use an index however small the store is.
 pub fn indexed_options() -> Options {
     let mode = SearchMode::Approximate;
-    let searching = Searching { mode, approximate_rows_min: 0, index_rows_min: 1 };
-    Options { searching, ..ground::unmerged() }
+    let searching = AnnPolicy { mode, approximate_rows_min: 0, index_rows_min: 1 };
+    Options { ann_policy: searching, ..ground::unmerged() }
 }
 
 fn furnished() -> Files {
@@ -137,7 +137,7 @@ fn golden(name: &str, files: Files) -> Golden {
     let store = open(MemoryDisk::holding(files.clone()));
     let snapshot = store.snapshot();
     let mut asked = Asked::of(&snapshot, []).expect("no damage");
-    for place in snapshot.places().expect("no damage") {
+    for place in snapshot.item_addresses().expect("no damage") {
         let id = snapshot.id(place).expect("no damage");
         let near =
             snapshot.neighbours(id, NEIGHBOURS_MAX, &EdgeFilter::default()).expect("no damage");

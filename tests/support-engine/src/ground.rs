@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use engine::os::clock::{Clock, Random};
-use engine::os::disk::{Disk, RealDisk};
-use engine::{Ground, Micros};
+use engine::os::disk::{Disk, FsDisk};
+use engine::{Env, Micros};
 
 /// 2025-01-01T00:00:00Z.
 const START_MICROS: i64 = 1_735_689_600_000_000;
@@ -87,18 +87,18 @@ impl Random for SeededRandom {
 }
 
 /// Makes an env on `disk` with a stepping clock and seeded randomness.
-pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Ground {
-    Ground {
+pub fn still(disk: Arc<dyn Disk>, seed: u64) -> Env {
+    Env {
         disk,
         clock: Arc::new(SteppingClock::default()),
         random: Arc::new(SeededRandom::new(seed)),
-        far: None,
+        replication_sink: None,
     }
 }
 
 /// Makes an env on a real folder with a stepping clock and seeded randomness.
-pub fn folder(root: &Path, seed: u64) -> Ground {
-    still(Arc::new(RealDisk::open(root).expect("a scratch folder can be made")), seed)
+pub fn folder(root: &Path, seed: u64) -> Env {
+    still(Arc::new(FsDisk::open(root).expect("a scratch folder can be made")), seed)
 }
 
 /// Returns a test's seed: `RECALLD_TEST_SEED` if set, else a random one. The test MUST print the seed.

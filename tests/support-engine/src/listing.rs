@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use engine::{
-    Damage, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros, NEIGHBOURS_MAX, Place,
-    SearchError, SearchMode, Snapshot, SourceId, SourceView,
+    CorruptionError, EdgeFilter, EdgeId, EdgeView, Filter, ItemId, ItemView, Micros,
+    NEIGHBOURS_MAX, RowAddress, SearchError, SearchMode, Snapshot, SourceId, SourceView,
 };
 use kernels::Kernels;
 use serde_json::{Value, json};
@@ -29,14 +29,14 @@ impl Asked {
     /// Collects all written objects, the first word of every text, and one embedding.
     pub fn of<'a>(
         snapshot: &Snapshot,
-        written: impl IntoIterator<Item = &'a engine::Written>,
+        written: impl IntoIterator<Item = &'a engine::CommitInfo>,
     ) -> Result<Self, SearchError> {
         let mut asked = Self { query: vec![0.25, -0.5, 1.0, 2.0], ..Self::default() };
         for one in written {
             asked.sources.extend(&one.sources);
             asked.edges.extend(&one.edges);
         }
-        for place in snapshot.places()? {
+        for place in snapshot.item_addresses()? {
             asked.words.extend(snapshot.item(place)?.text.split(' ').next().map(str::to_owned));
         }
         Ok(asked)
@@ -50,12 +50,12 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError>
     let mut sources = asked.sources.clone();
     let mut erased = BTreeSet::new();
     let mut targets: Vec<u128> = asked.edges.iter().map(|id| id.0).collect();
-    for place in snapshot.places()? {
+    for place in snapshot.item_addresses()? {
         let item = snapshot.item(place)?;
         sources.extend(item.source);
         targets.push(item.id.0);
         let chain = snapshot.chain(item.id)?.members.into_iter();
-        erased.extend(chain.filter(|member| member.place.is_none()).map(|member| member.id.0));
+        erased.extend(chain.filter(|member| member.address.is_none()).map(|member| member.id.0));
         items.push(listed_item(snapshot, place, &item)?);
     }
     sources.sort_unstable();
@@ -80,17 +80,17 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError>
             });
             if stone.erase {
                 let replaced: Vec<_> = stone.supersedes.iter().map(ItemId::to_string).collect();
-                listed["erased"] = json!({ "gone": stone.gone, "supersedes": replaced });
+                listed["erased"] = json!({ "gone": stone.target_erased, "supersedes": replaced });
             }
             tombstones.push(listed);
         }
     }
-    let counts = snapshot.counts()?;
+    let counts = snapshot.row_counts()?;
     let model = snapshot.model().map(|model| {
         let fingerprint = engine::hex(&model.fingerprint);
         json!({ "fingerprint": fingerprint, "dimensions": model.dimensions })
     });
-    let census = snapshot.census()?;
+    let census = snapshot.item_counts()?;
     Ok(json!({
         "seq": snapshot.seq(),
         "model": model,
@@ -109,11 +109,11 @@ pub fn listing(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError>
 }
 
 /// Ids of row addresses.
-pub fn ids(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<ItemId>, Damage> {
+pub fn ids(snapshot: &Snapshot, places: &[RowAddress]) -> Result<Vec<ItemId>, CorruptionError> {
     places.iter().map(|&place| snapshot.id(place)).collect()
 }
 
-fn texts(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<String>, SearchError> {
+fn texts(snapshot: &Snapshot, places: &[RowAddress]) -> Result<Vec<String>, SearchError> {
     Ok(ids(snapshot, places)?.iter().map(ItemId::to_string).collect())
 }
 
@@ -123,7 +123,7 @@ fn time(at: Option<Micros>) -> Value {
 
 fn listed_item(
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     item: &ItemView<'_>,
 ) -> Result<Value, SearchError> {
     let embedding = snapshot.embedding(place)?;
@@ -134,7 +134,7 @@ fn listed_item(
     let neighbours = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &EdgeFilter::default())?;
     let chain = snapshot.chain(item.id)?;
     let neighbours = neighbours.iter().map(|near| {
-        let other = snapshot.id(near.place)?.to_string();
+        let other = snapshot.id(near.address)?.to_string();
         Ok(json!([near.direction.name(), other, listed_edge(&near.edge)]))
     });
     Ok(json!({
@@ -152,7 +152,7 @@ fn listed_item(
         "tags": item.tags,
         "gates": item.gates,
         "supersedes": item.supersedes.iter().map(ItemId::to_string).collect::<Vec<_>>(),
-        "current_successors": texts(snapshot, &snapshot.current_successors(item.id)?.places)?,
+        "current_successors": texts(snapshot, &snapshot.current_successors(item.id)?.addresses)?,
         "chain": chain.members.iter().map(|one| one.id.to_string()).collect::<Vec<_>>(),
         "source": item.source.map(|id| id.to_string()),
         "span": item.span.map(|s| json!([s.byte_start, s.byte_end, s.line_start, s.line_end])),
@@ -170,7 +170,7 @@ fn listed_item(
 }
 
 fn listed_source(snapshot: &Snapshot, source: &SourceView<'_>) -> Result<Value, SearchError> {
-    let versions = snapshot.sources_of_uri(source.uri)?;
+    let versions = snapshot.sources_by_uri(source.uri)?;
     Ok(json!({
         "id": source.id.to_string(),
         "seq": source.seq,
@@ -183,7 +183,7 @@ fn listed_source(snapshot: &Snapshot, source: &SourceView<'_>) -> Result<Value, 
         "recorded_at": source.recorded_at.0,
         "recorded_by": source.recorded_by,
         "via": source.via,
-        "items": texts(snapshot, &snapshot.items_of_source(source.id)?)?,
+        "items": texts(snapshot, &snapshot.items_by_source(source.id)?)?,
     }))
 }
 
@@ -208,13 +208,13 @@ fn listed_edge(edge: &EdgeView<'_>) -> Value {
 fn found(snapshot: &Snapshot, asked: &Asked) -> Result<Value, SearchError> {
     let everything = Filter::default();
     let ids = |hits: Vec<engine::Hit>| {
-        texts(snapshot, &hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>())
+        texts(snapshot, &hits.into_iter().map(|hit| hit.address).collect::<Vec<_>>())
     };
     let mut by_word = serde_json::Map::new();
     for word in &asked.words {
         by_word.insert(word.clone(), json!(ids(snapshot.search_words(word, ALL, &everything)?)?));
     }
-    let exactly = snapshot.clone().searched(SearchMode::Exact);
+    let exactly = snapshot.clone().with_search_mode(SearchMode::Exact);
     let near = exactly.nearest(&Kernels::detect(), &asked.query, ALL, &everything)?;
     Ok(json!({ "words": by_word, "near": ids(near)? }))
 }

@@ -194,7 +194,7 @@ impl Disk for MemoryDisk {
         let file = self.found("open", name)?;
         let bytes = file.bytes();
         self.count(bytes.len());
-        Ok(FileBytes::copied(&bytes))
+        Ok(FileBytes::copy_from(&bytes))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

@@ -2,7 +2,7 @@
 //!
 //! So an oracle, or the checker of an interrupted load, knows the embedding of each item.
 
-use engine::{ItemId, ItemView, Model, Reencoder};
+use engine::{ItemEncoder, ItemId, ItemView, Model};
 use half::f16;
 
 use crate::ground::Dice;
@@ -47,7 +47,7 @@ impl OtherModel {
     }
 }
 
-impl Reencoder for OtherModel {
+impl ItemEncoder for OtherModel {
     fn model(&self) -> Model {
         Self::model(self)
     }

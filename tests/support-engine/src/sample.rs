@@ -1,8 +1,8 @@
 //! Drafts of small example records, and a small store with every kind of row.
 
 use engine::{
-    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, Model, Sensitivity, SourceDraft, Span,
-    Store, TombstoneDraft, WriteError, Written,
+    Batch, CommitInfo, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, Model, Sensitivity,
+    SourceDraft, Span, Store, TombstoneDraft, WriteError,
 };
 use half::f16;
 
@@ -121,10 +121,10 @@ pub const STEPS: usize = 6;
 pub fn furnish(
     store: &Store,
     seals: Seals,
-    mut after: impl FnMut(&Store, &Written),
-) -> Result<Vec<Written>, WriteError> {
+    mut after: impl FnMut(&Store, &CommitInfo),
+) -> Result<Vec<CommitInfo>, WriteError> {
     store.bind_model(MODEL)?;
-    let mut done: Vec<Written> = Vec::new();
+    let mut done: Vec<CommitInfo> = Vec::new();
     for step in 0..STEPS {
         let written = store.write(batch(step, &done))?;
         after(store, &written);
@@ -137,7 +137,7 @@ pub fn furnish(
 }
 
 /// Makes the batch of step `step` of [`furnish`], from the results of the earlier steps.
-fn batch(step: usize, done: &[Written]) -> Batch {
+fn batch(step: usize, done: &[CommitInfo]) -> Batch {
     let item = |step: usize, at: usize| done[step].items[at];
     let with = |text: &str, embedding| ItemDraft { embedding: halves(embedding), ..note(text) };
     match step {

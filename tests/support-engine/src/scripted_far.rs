@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use engine::Seq;
-use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::disk::{Disk, DiskRead};
+use engine::replication_sink::{
+    PublishedManifest, ReplicationError, ReplicationSink, SinkRejectedError, WalPosition,
+};
 
 use crate::patience::PATIENCE;
 
@@ -16,11 +18,11 @@ pub enum Told {
     /// Admission of a batch, with the number of waiting batches.
     Admits(usize),
     /// A log began.
-    BeganLog(LogMark),
+    BeganLog(WalPosition),
     /// A log was synced.
-    Synced(LogMark),
+    Synced(WalPosition),
     /// A manifest was published: its number, logs, newest commit, whether it must lead and whether it ends an erasure.
-    Published(u64, Vec<LogMark>, Seq, [bool; 2]),
+    Published(u64, Vec<WalPosition>, Seq, [bool; 2]),
     /// An index was published.
     Indexed(String),
     /// Replication of all commits up to this one was requested.
@@ -35,7 +37,7 @@ pub enum Carries {
     /// Blocks until the outcome is changed.
     Later,
     /// Failure.
-    Never(NotCarried),
+    Never(ReplicationError),
 }
 
 /// Callback before the replication of a commit.
@@ -50,8 +52,8 @@ pub struct ScriptedFar {
 
 struct State {
     told: Vec<Told>,
-    logs: BTreeMap<u64, (LogMark, Box<dyn DiskRead>)>,
-    refuses: Option<NotAdmitted>,
+    logs: BTreeMap<u64, (WalPosition, Box<dyn DiskRead>)>,
+    refuses: Option<SinkRejectedError>,
     carries: Carries,
     carried: Seq,
     look: Option<Look>,
@@ -87,7 +89,7 @@ impl ScriptedFar {
     }
 
     /// Rejects batches from now on, or admits them.
-    pub fn refuse(&self, why: Option<NotAdmitted>) {
+    pub fn refuse(&self, why: Option<SinkRejectedError>) {
         self.state().refuses = why;
     }
 
@@ -121,7 +123,7 @@ impl ScriptedFar {
 }
 
 impl State {
-    fn note(&mut self, mark: LogMark) {
+    fn note(&mut self, mark: WalPosition) {
         let log = self.logs.get_mut(&mark.log).expect("a log is told of when it begins");
         if mark.end > log.0.end {
             log.0 = mark;
@@ -129,42 +131,42 @@ impl State {
     }
 }
 
-impl Far for ScriptedFar {
-    fn acknowledges(&self) -> bool {
+impl ReplicationSink for ScriptedFar {
+    fn is_synchronous(&self) -> bool {
         self.acknowledges
     }
 
-    fn admits(&self, waiting: usize) -> Result<(), NotAdmitted> {
+    fn admit(&self, waiting: usize) -> Result<(), SinkRejectedError> {
         let mut state = self.state();
         state.told.push(Told::Admits(waiting));
         state.refuses.clone().map_or(Ok(()), Err)
     }
 
-    fn began_log(&self, mark: LogMark, file: Box<dyn DiskRead>) {
+    fn on_log_created(&self, mark: WalPosition, file: Box<dyn DiskRead>) {
         let mut state = self.state();
         state.told.push(Told::BeganLog(mark));
         state.logs.insert(mark.log, (mark, file));
     }
 
-    fn synced(&self, mark: LogMark) {
+    fn on_log_synced(&self, mark: WalPosition) {
         let mut state = self.state();
         state.told.push(Told::Synced(mark));
         state.note(mark);
     }
 
-    fn published(&self, published: &Published<'_>) {
+    fn on_manifest_published(&self, published: &PublishedManifest<'_>) {
         let mut state = self.state();
-        let flags = [published.must_lead, published.ends_erasure];
-        let (number, logs) = (published.listing.number(), published.logs.to_vec());
+        let flags = [published.is_barrier, published.completes_erasure];
+        let (number, logs) = (published.manifest.number(), published.logs.to_vec());
         logs.iter().for_each(|&mark| state.note(mark));
         state.told.push(Told::Published(number, logs, published.last_seq, flags));
     }
 
-    fn indexed(&self, name: &str, _disk: &dyn Disk) {
+    fn on_index_created(&self, name: &str, _disk: &dyn Disk) {
         self.state().told.push(Told::Indexed(name.to_owned()));
     }
 
-    fn carry(&self, seq: Seq) -> Result<(), NotCarried> {
+    fn wait_replicated(&self, seq: Seq) -> Result<(), ReplicationError> {
         let look = {
             let mut state = self.state();
             state.told.push(Told::Carry(seq));
@@ -178,7 +180,7 @@ impl Far for ScriptedFar {
         let state = self.state.1.wait_timeout_while(self.state(), PATIENCE, waits);
         let (mut state, out_of_time) = state.unwrap_or_else(PoisonError::into_inner);
         if out_of_time.timed_out() {
-            return Err(NotCarried::Unknown("waited in vain".to_owned()));
+            return Err(ReplicationError::Indeterminate("waited in vain".to_owned()));
         }
         if let Carries::Never(why) = &state.carries {
             return Err(why.clone());
@@ -187,7 +189,7 @@ impl Far for ScriptedFar {
         Ok(())
     }
 
-    fn carried(&self) -> Seq {
+    fn replicated_seq(&self) -> Seq {
         self.state().carried
     }
 }

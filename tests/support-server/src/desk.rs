@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Entry, Reader};
+use engine::ledger::{Entry, LedgerReader};
 use engine::os::clock::Clock;
 use engine::{Batch, ItemDraft, Micros, Sensitivity};
 use recalld_cli::app;
@@ -279,7 +279,7 @@ impl Desk {
     pub fn entry(&self, receipt: &Value) -> Entry {
         self.started.parts.local.get().audit.settled_files().expect("the ledger takes entries");
         let folder = self.scratch.path().join("data/tenants/local/ledger");
-        let ledger = Reader::open(&folder).expect("a ledger");
+        let ledger = LedgerReader::open(&folder).expect("a ledger");
         let seq = receipt["seq"].as_u64().expect("a receipt has its number");
         let entry = ledger.entries(seq).expect("it reads").next().expect("it has this entry");
         entry.expect("it is sound")

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use encoder::Encoder;
-use engine::{Ground, Options, Store};
+use engine::{Env, Options, Store};
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::Encoders;
 
@@ -24,7 +24,7 @@ pub fn embedder(folder: &Path) -> Embedder {
 pub fn encoders(folder: &Path, embedder: Arc<Embedder>) -> Encoders {
     let folder = folder.join("store");
     std::fs::create_dir(&folder).expect("a folder of its own");
-    let ground = Ground::real(&folder).expect("the folder is there");
+    let ground = Env::on_disk(&folder).expect("the folder is there");
     let store = Store::open(ground, Options::default()).expect("a store is made");
     Encoders::bind(Arc::new(store), embedder).expect("it has no model yet")
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn files_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let volumes = walk::volumes(folder).unwrap();
+    let volumes = scan::volumes(folder).unwrap();
     volumes
         .into_iter()
         .map(|volume| (volume.path.clone(), std::fs::read(&volume.path).unwrap()))
@@ -11,7 +11,7 @@ fn files_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn every_flipped_byte_is_found() {
+fn ledger_byte_flips_are_detected() {
     let folder = Folder::new();
     written(&folder.0, 16);
     let files = files_of(&folder.0);
@@ -22,7 +22,7 @@ fn every_flipped_byte_is_found() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(path, &flipped).unwrap();
-            let report = verify(&folder.0, &VerifyWith::whole(&public()));
+            let report = verify(&folder.0, &VerifyOptions::all(&public()));
             assert!(
                 !matches!(&report, Ok(report) if report.ok),
                 "byte {at} of {path:?} was not missed: {report:?}"
@@ -37,7 +37,7 @@ fn every_flipped_byte_is_found() {
 }
 
 #[test]
-fn a_cut_leaves_a_shorter_ledger_that_the_anchor_exposes() {
+fn truncated_ledger_is_exposed_by_its_anchor() {
     let folder = Folder::new();
     let anchor = written(&folder.0, 16);
     let (path, bytes) = files_of(&folder.0).pop().unwrap();
@@ -45,9 +45,11 @@ fn a_cut_leaves_a_shorter_ledger_that_the_anchor_exposes() {
     let (mut opened, mut refused) = (0, 0);
     for length in 0..bytes.len() {
         std::fs::write(&path, &bytes[..length]).unwrap();
-        let report =
-            verify(&folder.0, &VerifyWith { anchor: Some(anchor), ..VerifyWith::whole(&public) })
-                .unwrap();
+        let report = verify(
+            &folder.0,
+            &VerifyOptions { anchor: Some(anchor), ..VerifyOptions::all(&public) },
+        )
+        .unwrap();
         // If only the last checkpoint is truncated, the entry that it signs may remain: such a report is correct.
         assert!(!report.ok || report.head_seq == anchor.seq, "{length}: {report:?}");
         if report.head_seq < anchor.seq {
@@ -70,16 +72,18 @@ fn a_cut_leaves_a_shorter_ledger_that_the_anchor_exposes() {
 }
 
 #[test]
-fn a_missing_volume_is_found() {
+fn missing_volume_is_detected() {
     let folder = Folder::new();
     let anchor = written(&folder.0, 60);
     let files = files_of(&folder.0);
     for (place, (path, bytes)) in files.iter().enumerate() {
         std::fs::remove_file(path).unwrap();
         let public = public();
-        let report =
-            verify(&folder.0, &VerifyWith { anchor: Some(anchor), ..VerifyWith::whole(&public) })
-                .unwrap();
+        let report = verify(
+            &folder.0,
+            &VerifyOptions { anchor: Some(anchor), ..VerifyOptions::all(&public) },
+        )
+        .unwrap();
         assert!(!report.ok, "volume {place}");
         open_error(&folder.0, with(Some(anchor)));
         std::fs::write(path, bytes).unwrap();
@@ -90,7 +94,7 @@ fn a_missing_volume_is_found() {
 }
 
 #[test]
-fn a_forged_entry_with_a_right_checksum_breaks_the_chain() {
+fn forged_entry_with_valid_checksum_breaks_the_chain() {
     let folder = Folder::new();
     written(&folder.0, 3);
     let (path, bytes) = files_of(&folder.0).remove(0);
@@ -116,17 +120,17 @@ fn a_forged_entry_with_a_right_checksum_breaks_the_chain() {
 }
 
 #[test]
-fn a_checkpoint_of_another_key_is_reported() {
+fn checkpoint_signed_by_an_untrusted_key_is_reported() {
     let folder = Folder::new();
     written(&folder.0, 3);
     let other = Public(SigningKey::from_bytes(&[43; 32]).verifying_key());
-    let report = verify(&folder.0, &VerifyWith::whole(&other)).unwrap();
+    let report = verify(&folder.0, &VerifyOptions::all(&other)).unwrap();
     assert!(!report.ok && !report.checkpoints.ok);
     assert_eq!((report.entries, report.unsigned, report.first_bad_seq), (3, 3, Some(3)));
 }
 
 #[test]
-fn zeros_that_a_crash_left_are_torn_and_zeros_elsewhere_are_damage() {
+fn trailing_zeros_are_a_torn_tail_and_inner_zeros_are_corruption() {
     let folder = Folder::new();
     let mut ledger = Ledger::open(&folder.0, with(None)).unwrap();
     for n in 1..=4 {
@@ -166,7 +170,7 @@ fn zeros_that_a_crash_left_are_torn_and_zeros_elsewhere_are_damage() {
 }
 
 #[test]
-fn a_newer_version_is_refused_as_such() {
+fn newer_ledger_version_is_rejected_as_too_new() {
     let folder = Folder::new();
     written(&folder.0, 1);
     let (path, bytes) = files_of(&folder.0).remove(0);
@@ -181,12 +185,12 @@ fn a_newer_version_is_refused_as_such() {
             matches!(error, LedgerOpenError::Read(ReadError::TooNew(2)))
                 && error.remedy() == Remedy::Upgrade
         );
-        assert_eq!(verify(&folder.0, &VerifyWith::whole(&public())).is_err(), verify_refuses);
+        assert_eq!(verify(&folder.0, &VerifyOptions::all(&public())).is_err(), verify_refuses);
     }
 }
 
 #[test]
-fn a_stray_volume_name_is_refused_and_an_unfinished_volume_removed() {
+fn stray_volume_is_rejected_and_unfinished_volume_removed() {
     let folder = Folder::new();
     written(&folder.0, 1);
     std::fs::write(folder.0.join("volume.new"), b"half").unwrap();
@@ -201,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_damage_never_panics_and_never_passes(
+    fn random_corruption_never_panics_or_verifies(
         edits in proptest::collection::vec((any::<proptest::sample::Index>(), 1u8..), 1..8),
         cut in any::<Option<proptest::sample::Index>>(),
     ) {
@@ -216,13 +220,13 @@ proptest! {
         prop_assume!(damaged != bytes);
         std::fs::write(&path, &damaged).unwrap();
         let public = public();
-        let report = verify(&folder.0, &VerifyWith { anchor: Some(anchor), ..VerifyWith::whole(&public) });
+        let report = verify(&folder.0, &VerifyOptions { anchor: Some(anchor), ..VerifyOptions::all(&public) });
         prop_assert!(!matches!(&report, Ok(report) if report.ok && report.unsigned == 0), "{:?}", report);
         let _ = Ledger::open(&folder.0, with(None)).map(|ledger| ledger.head());
     }
 
     #[test]
-    fn foreign_bytes_after_a_header_never_panic(tail in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+    fn arbitrary_bytes_after_a_header_never_panic(tail in proptest::collection::vec(any::<u8>(), 0..2_000)) {
         let folder = Folder::new();
         drop(Ledger::open(&folder.0, with(None)).unwrap());
         let (path, mut bytes) = files_of(&folder.0).remove(0);

@@ -1,7 +1,7 @@
 //! Concurrent access to the writer: syncs that fail once, flushes during an erasure, full logs, and a store with absent
 //! pages.
 
-mod filling;
+mod missing_pages;
 
 use std::fmt;
 use std::fs;
@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::item::ItemDraft;
 use crate::os::clock::{SystemClock, SystemRandom};
-use crate::os::disk::{DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
-use crate::pace::Pace;
+use crate::os::disk::{DiskFile, DiskLock, DiskRead, FileBytes, FsDisk};
 use crate::store::{Options, Store};
+use crate::throttle::Throttle;
 
 /// Action executed before a sync, or in its place.
 type Act = Box<dyn FnOnce() -> Result<(), DiskError> + Send>;
@@ -27,10 +27,10 @@ type Act = Box<dyn FnOnce() -> Result<(), DiskError> + Send>;
 /// Disk with a hook that runs once, at the next sync of a log, and optionally with lazy segments.
 #[derive(Debug, Clone)]
 struct Hooked {
-    beneath: RealDisk,
+    beneath: FsDisk,
     hook: Arc<Hook>,
     /// Source of the bytes of mapped segments.
-    source: Option<Arc<filling::Elsewhere>>,
+    source: Option<Arc<missing_pages::Elsewhere>>,
 }
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ struct HookedFile {
 
 impl Hooked {
     fn on(folder: &TempDir) -> Self {
-        Self { beneath: RealDisk::open(folder.path()).unwrap(), hook: Arc::default(), source: None }
+        Self { beneath: FsDisk::open(folder.path()).unwrap(), hook: Arc::default(), source: None }
     }
 
     fn at_next_sync(&self, act: impl FnOnce() -> Result<(), DiskError> + Send + 'static) {
@@ -60,7 +60,7 @@ impl Hooked {
     fn open(&self, options: Options) -> Store {
         let disk = Arc::new(self.clone());
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-        let ground = Ground { disk, clock, random, far: None };
+        let ground = Env { disk, clock, random, replication_sink: None };
         Store::open(ground, options).unwrap()
     }
 }
@@ -91,7 +91,7 @@ impl Disk for Hooked {
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let is_log = layout::number(FileKind::Log, name).is_some();
+        let is_log = layout::file_number(FileKind::Log, name).is_some();
         let hook = is_log.then(|| Arc::clone(&self.hook));
         Ok(Box::new(HookedFile { beneath: self.beneath.create(name)?, hook }))
     }
@@ -144,7 +144,7 @@ fn unsynced() -> Options {
 
 /// The operating system reports a failed sync to one of two threads, and success to the other. Both writes must fail.
 #[test]
-fn a_sync_that_failed_has_failed_for_everyone() {
+fn failed_sync_fails_every_waiter() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
     let store = disk.open(Options::default());
@@ -166,7 +166,7 @@ fn a_sync_that_failed_has_failed_for_everyone() {
         drop(writer);
         leader.join().unwrap().unwrap_err();
     });
-    assert!(store.stopped().unwrap().contains("could not sync"));
+    assert!(store.stop_reason().unwrap().contains("could not sync"));
     assert_eq!(store.snapshot().seq(), 1, "what was not acknowledged is not shown");
     drop(store);
     let (manifest, _) = Manifest::newest(&disk, &disk.names().unwrap()).unwrap().unwrap();
@@ -175,7 +175,7 @@ fn a_sync_that_failed_has_failed_for_everyone() {
 }
 
 #[test]
-fn a_copy_has_nothing_that_is_not_on_disk() {
+fn backup_contains_only_durable_commits() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
     let store = Arc::new(disk.open(unsynced()));
@@ -185,7 +185,7 @@ fn a_copy_has_nothing_that_is_not_on_disk() {
         beside.write(note("written meanwhile")).unwrap();
         Ok(())
     });
-    let (manifest, parts) = store.to_copy().unwrap();
+    let (manifest, parts) = store.backup_state().unwrap();
     assert_eq!(store.snapshot().seq(), 2);
     assert_eq!(manifest.last_seq, 1);
     assert_eq!(parts.iter().map(|part| part.segment.header().last_seq).max(), Some(1));
@@ -197,8 +197,8 @@ struct SealsMeanwhile<'a> {
     asked: AtomicUsize,
 }
 
-impl Pace for SealsMeanwhile<'_> {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for SealsMeanwhile<'_> {
+    fn after_write(&self, _bytes: usize) -> bool {
         if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
             assert!(self.store.flushing.try_lock().is_ok(), "the erasure holds up no flush");
             self.store.write(note(&"as much as both ".repeat(16 << 10))).unwrap();
@@ -211,7 +211,7 @@ impl Pace for SealsMeanwhile<'_> {
 }
 
 #[test]
-fn an_erasure_finds_what_a_flush_has_taken_up_meanwhile() {
+fn erasure_covers_segments_merged_by_a_concurrent_flush() {
     const SECRET: &str = "sesame open ";
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
@@ -236,21 +236,25 @@ fn an_erasure_finds_what_a_flush_has_taken_up_meanwhile() {
 }
 
 #[test]
-fn a_writer_waits_for_room_that_others_took_before_it() {
+fn writer_waits_again_when_log_room_was_taken() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
     let store = disk.open(Options::default());
     store.write(note("in the way")).unwrap();
-    let mark = LogMark { log: 0, first_seq: 1, end: LOG_BYTES_MAX, seq: 0 };
-    store.writer().unwrap().older_logs.push(ReadLog { mark, file_bytes: LOG_BYTES_MAX });
-    let writer = store.writer_with_room().unwrap();
-    assert!(writer.has_room() && writer.rows.tail().is_empty());
+    let mark = WalPosition { log: 0, first_seq: 1, end: LOG_BYTES_MAX, seq: 0 };
+    store
+        .writer()
+        .unwrap()
+        .older_logs
+        .push(ReplayedLog { position: mark, file_bytes: LOG_BYTES_MAX });
+    let writer = store.writer_with_log_room().unwrap();
+    assert!(writer.has_log_room() && writer.segments.tail().is_empty());
     drop(writer);
     store.write(note("goes through")).unwrap();
 }
 
 #[test]
-fn a_store_with_as_many_logs_as_may_be_is_written_to_again() {
+fn store_at_its_log_limit_accepts_writes_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
     let store = disk.open(unsynced());
@@ -259,9 +263,11 @@ fn a_store_with_as_many_logs_as_may_be_is_written_to_again() {
         let mut writer = store.writer().unwrap();
         while writer.manifest.logs.len() < LOGS_MAX {
             let log = writer.log.take().unwrap();
-            writer.older_logs.push(ReadLog { mark: log.mark(), file_bytes: log.file_bytes() });
+            writer
+                .older_logs
+                .push(ReplayedLog { position: log.position(), file_bytes: log.file_bytes() });
             log.close().unwrap();
-            writer.need_log(&disk).unwrap();
+            writer.ensure_log(&disk).unwrap();
         }
     }
     drop(store);
@@ -274,7 +280,7 @@ fn a_store_with_as_many_logs_as_may_be_is_written_to_again() {
 }
 
 #[test]
-fn room_is_looked_for_before_the_last_log_is_taken() {
+fn log_room_is_checked_before_the_last_log_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Hooked::on(&folder);
     // Opens the store more often than the log limit allows without a seal, and again for the next round.

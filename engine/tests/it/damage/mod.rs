@@ -1,4 +1,4 @@
 //! Damaged stores: bytes are read as they were written, or not at all.
 
-mod crafted;
-mod flipped;
+mod byte_flips;
+mod valid_checksums;

@@ -1,19 +1,19 @@
 //! The store against a plain model: random batches, erasures, seals and reopenings, compared after every step, both now
 //! and as of a random moment. Recorded times are in no order, as in an imported history.
 
-mod compare;
-mod plain;
+mod comparison;
+mod reference_model;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use compare::compare;
+use comparison::compare;
 use engine::{
-    Batch, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros, Moment, Options, SourceDraft,
+    AsOf, Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, NoThrottle, Options, SourceDraft,
     SourceId, Store,
 };
-use plain::{Model, ModelEdge, ModelItem, RELATIONS, Times};
 use proptest::prelude::*;
+use reference_model::{BitemporalStamp, Model, ModelEdge, ModelItem, RELATIONS};
 use support_engine::ground;
 use support_engine::memory_disk::MemoryDisk;
 use support_engine::sample::{MODEL, file, halves, hide, hide_edge, link, note, tombstones};
@@ -27,7 +27,7 @@ const EAST: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
 
 /// A step. Its numbers select among the existing objects, modulo their count.
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     Write(Vec<NewItem>),
     Link(Vec<NewEdge>),
     Hide { items: Vec<usize>, edges: Vec<usize> },
@@ -41,7 +41,7 @@ struct NewItem {
     supersedes: Vec<usize>,
     reference: Option<usize>,
     uri: Option<usize>,
-    times: Times,
+    times: BitemporalStamp,
 }
 
 #[derive(Debug, Clone)]
@@ -50,24 +50,24 @@ struct NewEdge {
     to: usize,
     quarters: u8,
     relation: usize,
-    times: Times,
+    times: BitemporalStamp,
 }
 
-fn times() -> impl Strategy<Value = Times> {
+fn times() -> impl Strategy<Value = BitemporalStamp> {
     let end = || prop::option::weighted(0.3, 0..TIMES);
     (0..TIMES, end(), end()).prop_map(|(recorded, from, to)| {
         // A validity period does not end before it starts.
         let to = to.map(|to| from.map_or(to, |from| from.max(to)));
-        Times { recorded, from, to }
+        BitemporalStamp { recorded, from, to }
     })
 }
 
-fn moment() -> impl Strategy<Value = Moment> {
+fn moment() -> impl Strategy<Value = AsOf> {
     let time = || prop::option::weighted(0.7, (-1..=TIMES).prop_map(Micros));
-    (time(), time()).prop_map(|(as_of, valid_at)| Moment { as_of, valid_at })
+    (time(), time()).prop_map(|(as_of, valid_at)| AsOf { known_at: as_of, valid_at })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     let item = (
         prop::collection::vec(any::<usize>(), 0..3),
         prop::option::weighted(0.3, 0..REFS),
@@ -90,24 +90,24 @@ fn step() -> impl Strategy<Value = Step> {
     });
     let picks = || prop::collection::vec(any::<usize>(), 0..2);
     prop_oneof![
-        6 => prop::collection::vec(item, 1..4).prop_map(Step::Write),
-        3 => prop::collection::vec(edge, 1..4).prop_map(Step::Link),
-        2 => (picks(), picks()).prop_map(|(items, edges)| Step::Hide { items, edges }),
-        2 => any::<usize>().prop_map(Step::Erase),
-        1 => Just(Step::Seal),
-        1 => Just(Step::Reopen),
+        6 => prop::collection::vec(item, 1..4).prop_map(ModelStep::Write),
+        3 => prop::collection::vec(edge, 1..4).prop_map(ModelStep::Link),
+        2 => (picks(), picks()).prop_map(|(items, edges)| ModelStep::Hide { items, edges }),
+        2 => any::<usize>().prop_map(ModelStep::Erase),
+        1 => Just(ModelStep::Seal),
+        1 => Just(ModelStep::Reopen),
     ]
 }
 
 /// The store, its model, and the disk that outlives a reopening.
-struct Pair {
+struct StoreAndModel {
     disk: MemoryDisk,
     store: Option<Store>,
     opened: u64,
     model: Model,
 }
 
-impl Pair {
+impl StoreAndModel {
     fn new() -> Self {
         let mut pair =
             Self { disk: MemoryDisk::default(), store: None, opened: 0, model: Model::default() };
@@ -129,14 +129,14 @@ impl Pair {
         self.store.as_ref().expect("it is open between steps")
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, step: &ModelStep) {
         match step {
-            Step::Write(new) => self.write(new),
-            Step::Link(new) => self.link(new),
-            Step::Hide { items, edges } => self.hide(items, edges),
-            Step::Erase(number) => self.erase(*number),
-            Step::Seal => self.store().seal().expect("the disk works"),
-            Step::Reopen => self.reopen(),
+            ModelStep::Write(new) => self.write(new),
+            ModelStep::Link(new) => self.link(new),
+            ModelStep::Hide { items, edges } => self.tombstone(items, edges),
+            ModelStep::Erase(number) => self.erase(*number),
+            ModelStep::Seal => self.store().seal().expect("the disk works"),
+            ModelStep::Reopen => self.reopen(),
         }
     }
 
@@ -158,7 +158,7 @@ impl Pair {
             let reference = item.reference.map(|number| format!("ref/{number}"));
             if let Some(reference) = &reference {
                 // The holder of a reference is looked up in the state before the batch.
-                let holder = self.model.at(Moment::default()).holder(reference);
+                let holder = self.model.at(AsOf::default()).holder(reference);
                 let free = holder.is_none_or(|id| supersedes.contains(&id));
                 if !refs.insert(reference.clone()) || !free {
                     refused = refused.or(Some("ref"));
@@ -186,7 +186,13 @@ impl Pair {
     }
 
     /// Adds a new version of a source.
-    fn source(&self, uri: usize, times: Times, batch: &mut Batch, after: &mut Model) -> SourceId {
+    fn source(
+        &self,
+        uri: usize,
+        times: BitemporalStamp,
+        batch: &mut Batch,
+        after: &mut Model,
+    ) -> SourceId {
         let id = self.store().new_source_id();
         let uri = format!("file:///{uri}");
         let recorded_at = Some(Micros(times.recorded));
@@ -222,7 +228,7 @@ impl Pair {
         self.commit(batch, after, refused);
     }
 
-    fn hide(&mut self, items: &[usize], edges: &[usize]) {
+    fn tombstone(&mut self, items: &[usize], edges: &[usize]) {
         let mut after = self.model.clone();
         let mut stones = Vec::new();
         for id in items.iter().filter_map(|&number| self.model.pick(number)) {
@@ -243,7 +249,7 @@ impl Pair {
 
     fn erase(&mut self, number: usize) {
         let Some(id) = self.model.pick(number) else { return };
-        self.store().erase(&[id.0], "officer", "asked for", &FullSpeed).expect("the disk works");
+        self.store().erase(&[id.0], "officer", "asked for", &NoThrottle).expect("the disk works");
         self.model.erase(id);
         self.model.commits += 1;
     }
@@ -275,17 +281,17 @@ proptest! {
 
     /// proptest prints and shrinks a failing case; it needs no seed to run again.
     #[test]
-    fn the_store_agrees_with_a_plain_map(
+    fn random_operations_match_the_reference_model(
         steps in prop::collection::vec((step(), moment()), 1..40),
     ) {
-        let mut pair = Pair::new();
+        let mut pair = StoreAndModel::new();
         for (step, moment) in &steps {
-            pair.take(step);
-            compare(&pair.store().snapshot(), &pair.model, Moment::default());
+            pair.apply(step);
+            compare(&pair.store().snapshot(), &pair.model, AsOf::default());
             compare(&pair.store().snapshot(), &pair.model, *moment);
         }
         pair.reopen();
-        compare(&pair.store().snapshot(), &pair.model, Moment::default());
+        compare(&pair.store().snapshot(), &pair.model, AsOf::default());
         for (_, moment) in &steps {
             compare(&pair.store().snapshot(), &pair.model, *moment);
         }

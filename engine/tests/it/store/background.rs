@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::{Compacted, Durability, FullSpeed, Options, Pace, Reader, Store, Upkeep};
+use engine::{
+    BackgroundWorkers, CompactionOutcome, Durability, NoThrottle, Options, Store, StoreReader,
+    Throttle,
+};
 use support_engine::failing_disk::{FailingDisk, Refuses};
 use support_engine::ground;
 use support_engine::listing::{Asked, listing};
@@ -12,10 +15,10 @@ use support_engine::memory_disk::MemoryDisk;
 use support_engine::patience::wait_until;
 use support_engine::sample::{self, Seals, hide, items, note, tombstones};
 
-use super::scratch::{Scratch, by_word};
+use super::scratch_store::{ScratchStore, search_word};
 
 const WRITERS: usize = 8;
-const EACH: usize = 25;
+const WRITES_PER_WRITER: usize = 25;
 
 /// Returns a distinct word for each write; digits would be split off.
 fn word(writer: usize, n: usize) -> String {
@@ -23,54 +26,54 @@ fn word(writer: usize, n: usize) -> String {
     format!("zq{}{}qz", letter(writer), letter(n))
 }
 
-fn shown(store: &Store) -> serde_json::Value {
+fn listing_of(store: &Store) -> serde_json::Value {
     let snapshot = store.snapshot();
     let asked = Asked::of(&snapshot, []).expect("no damage");
     listing(&snapshot, &asked).expect("no damage")
 }
 
 /// Options with which every seal leaves a segment of its own until compaction merges the segments.
-fn many_segments() -> Options {
+fn unmerged_options() -> Options {
     Options { merge_bytes_max: 0, ..Options::default() }
 }
 
 #[test]
-fn writers_at_the_same_time_each_see_their_own_write_and_lose_none() {
-    let mut scratch = Scratch::new();
+fn concurrent_writers_see_their_own_writes_and_lose_none() {
+    let mut scratch = ScratchStore::new();
     let store = scratch.store();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             scope.spawn(move || {
-                for n in 0..EACH {
+                for n in 0..WRITES_PER_WRITER {
                     let word = word(writer, n);
                     let written = store.write(items([note(&word)])).expect("the batch is right");
                     let snapshot = store.snapshot();
                     assert!(snapshot.seq() >= written.seq, "an acknowledged write is shown");
-                    assert_eq!(by_word(&snapshot, &word, &Default::default()), written.items);
+                    assert_eq!(search_word(&snapshot, &word, &Default::default()), written.items);
                 }
             });
         }
     });
-    assert_eq!(store.snapshot().seq(), (WRITERS * EACH) as u64);
-    let before = shown(store);
+    assert_eq!(store.snapshot().seq(), (WRITERS * WRITES_PER_WRITER) as u64);
+    let before = listing_of(store);
     scratch.reopen();
-    assert_eq!(shown(scratch.store()), before);
+    assert_eq!(listing_of(scratch.store()), before);
 }
 
 /// Counts pieces and cancels the job at one of them.
-struct EndAt {
+struct CancelAtBytes {
     piece: usize,
     seen: AtomicUsize,
 }
 
-impl Pace for EndAt {
-    fn wrote(&self, bytes: usize) -> bool {
+impl Throttle for CancelAtBytes {
+    fn after_write(&self, bytes: usize) -> bool {
         assert!(bytes > 0, "a piece has bytes");
         self.seen.fetch_add(1, Ordering::SeqCst) != self.piece
     }
 }
 
-fn with_segments(scratch: &Scratch, segments: usize) {
+fn with_segments(scratch: &ScratchStore, segments: usize) {
     for n in 0..segments {
         scratch.write(items([note(&format!("segment {n} common"))]));
         scratch.seal();
@@ -78,69 +81,69 @@ fn with_segments(scratch: &Scratch, segments: usize) {
 }
 
 #[test]
-fn compaction_merges_like_segments_and_changes_nothing_that_is_shown() {
-    let mut scratch = Scratch::with(many_segments());
+fn compaction_merges_similar_segments_without_visible_change() {
+    let mut scratch = ScratchStore::with(unmerged_options());
     sample::furnish(scratch.store(), Seals(&[0, 1, 2, 3, 4, 5]), |_, _| {}).unwrap();
-    let before = shown(scratch.store());
+    let before = listing_of(scratch.store());
     let held = scratch.snapshot();
-    let counts = held.counts().unwrap();
-    let compacted = scratch.store().compact(&FullSpeed).unwrap();
-    assert!(matches!(compacted, Compacted::Merged { segments: 6, .. }), "{compacted:?}");
-    assert_eq!(shown(scratch.store()), before);
-    assert_eq!(scratch.snapshot().counts().unwrap().parts, 1);
-    assert_eq!(held.counts().unwrap(), counts, "an older snapshot stays as it is");
-    assert_eq!(scratch.store().compact(&FullSpeed).unwrap(), Compacted::Nothing);
+    let counts = held.row_counts().unwrap();
+    let compacted = scratch.store().compact(&NoThrottle).unwrap();
+    assert!(matches!(compacted, CompactionOutcome::Merged { segments: 6, .. }), "{compacted:?}");
+    assert_eq!(listing_of(scratch.store()), before);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().segments, 1);
+    assert_eq!(held.row_counts().unwrap(), counts, "an older snapshot stays as it is");
+    assert_eq!(scratch.store().compact(&NoThrottle).unwrap(), CompactionOutcome::NothingToDo);
     scratch.reopen();
-    assert_eq!(shown(scratch.store()), before);
+    assert_eq!(listing_of(scratch.store()), before);
     let files = std::fs::read_dir(scratch.folder.path()).unwrap().count();
     assert_eq!(files, 5, "manifest, segment, state, log and lock");
 }
 
 #[test]
-fn rows_retired_while_compaction_runs_stay_retired() {
-    struct Retire<'a> {
-        scratch: &'a Scratch,
+fn rows_retired_during_compaction_stay_retired() {
+    struct RetireDuringRewrite<'a> {
+        scratch: &'a ScratchStore,
         target: engine::ItemId,
     }
-    impl Pace for Retire<'_> {
-        fn wrote(&self, _bytes: usize) -> bool {
+    impl Throttle for RetireDuringRewrite<'_> {
+        fn after_write(&self, _bytes: usize) -> bool {
             self.scratch.write(tombstones([hide(self.target)]));
             true
         }
     }
-    let mut scratch = Scratch::with(many_segments());
+    let mut scratch = ScratchStore::with(unmerged_options());
     let target = scratch.write(items([note("amber to hide")])).items[0];
     with_segments(&scratch, 4);
-    let pace = Retire { scratch: &scratch, target };
+    let pace = RetireDuringRewrite { scratch: &scratch, target };
     let compacted = scratch.store().compact(&pace).unwrap();
-    assert!(matches!(compacted, Compacted::Merged { .. }), "{compacted:?}");
-    assert!(by_word(&scratch.snapshot(), "amber", &Default::default()).is_empty());
+    assert!(matches!(compacted, CompactionOutcome::Merged { .. }), "{compacted:?}");
+    assert!(search_word(&scratch.snapshot(), "amber", &Default::default()).is_empty());
     scratch.reopen();
-    assert!(by_word(&scratch.snapshot(), "amber", &Default::default()).is_empty());
-    assert_eq!(scratch.snapshot().counts().unwrap().tombstoned, 1);
+    assert!(search_word(&scratch.snapshot(), "amber", &Default::default()).is_empty());
+    assert_eq!(scratch.snapshot().row_counts().unwrap().tombstoned, 1);
 }
 
 #[test]
-fn a_compaction_that_is_ended_leaves_everything_as_it_was() {
-    let mut scratch = Scratch::with(many_segments());
+fn cancelled_compaction_leaves_the_store_unchanged() {
+    let mut scratch = ScratchStore::with(unmerged_options());
     with_segments(&scratch, 5);
-    let before = shown(scratch.store());
-    let pace = EndAt { piece: 0, seen: AtomicUsize::new(0) };
-    assert_eq!(scratch.store().compact(&pace).unwrap(), Compacted::Cancelled);
-    assert_eq!(scratch.snapshot().counts().unwrap().parts, 5);
-    let compacted = scratch.store().compact(&FullSpeed).unwrap();
-    assert!(matches!(compacted, Compacted::Merged { segments: 5, .. }), "{compacted:?}");
-    assert_eq!(shown(scratch.store()), before);
+    let before = listing_of(scratch.store());
+    let pace = CancelAtBytes { piece: 0, seen: AtomicUsize::new(0) };
+    assert_eq!(scratch.store().compact(&pace).unwrap(), CompactionOutcome::Cancelled);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().segments, 5);
+    let compacted = scratch.store().compact(&NoThrottle).unwrap();
+    assert!(matches!(compacted, CompactionOutcome::Merged { segments: 5, .. }), "{compacted:?}");
+    assert_eq!(listing_of(scratch.store()), before);
     scratch.reopen();
-    assert_eq!(shown(scratch.store()), before);
+    assert_eq!(listing_of(scratch.store()), before);
 }
 
 /// Any operation of a compaction may fail: the writer continues, unless the manifest write failed.
 #[test]
-fn a_compaction_that_fails_stops_nothing_before_the_manifest() {
+fn compaction_failure_before_the_manifest_keeps_the_writer_open() {
     let furnished = || {
         let beneath = MemoryDisk::default();
-        let store = Store::open(ground::still(Arc::new(beneath.clone()), 5), many_segments());
+        let store = Store::open(ground::still(Arc::new(beneath.clone()), 5), unmerged_options());
         let store = store.expect("a new store opens");
         for n in 0..4 {
             store.write(items([note(&format!("item {n}"))])).expect("the disk works");
@@ -154,26 +157,29 @@ fn a_compaction_that_fails_stops_nothing_before_the_manifest() {
         let beneath = furnished();
         let disk = FailingDisk::new(Arc::new(beneath.clone()), at, Refuses::Once);
         let ground = ground::still(Arc::new(disk.clone()), 6);
-        let Ok(store) = Store::open(ground, many_segments()) else { continue };
-        let compacted = store.compact(&FullSpeed);
+        let Ok(store) = Store::open(ground, unmerged_options()) else { continue };
+        let compacted = store.compact(&NoThrottle);
         match &compacted {
             Ok(_) => {}
             Err(engine::WriteError::Postponed { .. }) => {
                 postponed += 1;
-                assert!(store.stopped().is_none());
+                assert!(store.stop_reason().is_none());
                 store.write(items([note("the writer goes on")])).expect("the disk works again");
-                let again = store.compact(&FullSpeed).expect("the disk works again");
-                assert!(matches!(again, Compacted::Merged { segments: 4, .. }), "{again:?}");
+                let again = store.compact(&NoThrottle).expect("the disk works again");
+                assert!(
+                    matches!(again, CompactionOutcome::Merged { segments: 4, .. }),
+                    "{again:?}"
+                );
             }
             Err(_) => {
                 stopped += 1;
-                assert!(store.stopped().is_some());
+                assert!(store.stop_reason().is_some());
             }
         }
-        let before = shown(&store);
+        let before = listing_of(&store);
         drop(store);
-        let store = Store::open(ground::still(Arc::new(beneath), 7), many_segments());
-        assert_eq!(shown(&store.expect("it opens")), before);
+        let store = Store::open(ground::still(Arc::new(beneath), 7), unmerged_options());
+        assert_eq!(listing_of(&store.expect("it opens")), before);
         if compacted.is_ok() && !disk.has_refused() {
             break;
         }
@@ -182,11 +188,11 @@ fn a_compaction_that_fails_stops_nothing_before_the_manifest() {
 }
 
 #[test]
-fn upkeep_seals_a_full_tail_and_compacts_behind_the_writers() {
+fn background_workers_seal_full_tails_and_compact() {
     let options = Options { tail_bytes_seal: 16 << 10, merge_bytes_max: 0, ..Options::default() };
-    let mut scratch = Scratch::with(options);
+    let mut scratch = ScratchStore::with(options);
     let store = scratch.share();
-    let upkeep = Upkeep::start(Arc::clone(&store)).unwrap();
+    let upkeep = BackgroundWorkers::start(Arc::clone(&store)).unwrap();
     for n in 0..300 {
         store.write(items([note(&format!("kept {n} {}", "word ".repeat(40)))])).unwrap();
     }
@@ -197,20 +203,20 @@ fn upkeep_seals_a_full_tail_and_compacts_behind_the_writers() {
     // The maintenance thread may be scheduled only after all writes.
     wait_until("the tail is sealed", || std::fs::read_dir(folder).unwrap().any(is_segment));
     drop(upkeep);
-    let parts = store.snapshot().counts().unwrap().parts;
-    let before = shown(&store);
+    let parts = store.snapshot().row_counts().unwrap().segments;
+    let before = listing_of(&store);
     assert!(parts < 30, "{parts} parts");
     drop(store);
     scratch.reopen();
-    assert_eq!(shown(scratch.store()), before);
+    assert_eq!(listing_of(scratch.store()), before);
 }
 
 #[test]
-fn with_an_interval_a_write_is_shown_at_once_and_synced_later() {
+fn interval_durability_shows_writes_before_syncing() {
     let durability = Durability::Interval(Duration::from_millis(1));
-    let scratch = Scratch::with(Options { durability, ..Options::default() });
+    let scratch = ScratchStore::with(Options { durability, ..Options::default() });
     let written = scratch.write(items([note("amber")]));
-    assert_eq!(by_word(&scratch.snapshot(), "amber", &Default::default()), written.items);
+    assert_eq!(search_word(&scratch.snapshot(), "amber", &Default::default()), written.items);
     scratch.store().sync().unwrap();
     scratch.store().sync().unwrap();
     assert_eq!(scratch.snapshot().seq(), written.seq);
@@ -218,19 +224,19 @@ fn with_an_interval_a_write_is_shown_at_once_and_synced_later() {
 
 /// Another process reads the store while a writer writes, seals and compacts.
 #[test]
-fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
-    let scratch = Scratch::with(Options { tail_bytes_seal: 4 << 10, ..many_segments() });
+fn concurrent_reader_sees_whole_commits_in_order() {
+    let scratch = ScratchStore::with(Options { tail_bytes_seal: 4 << 10, ..unmerged_options() });
     scratch.write(items([note("commit 1 a"), note("commit 1 b")]));
-    let disk = scratch.ground().disk;
-    let reader = Reader::open(disk).unwrap();
-    assert_eq!(reader.snapshot().counts().unwrap().items, 2);
+    let disk = scratch.env().disk;
+    let reader = StoreReader::open(disk).unwrap();
+    assert_eq!(reader.snapshot().row_counts().unwrap().items, 2);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for n in 2..200 {
                 let pair = [note(&format!("commit {n} a")), note(&format!("commit {n} b"))];
                 scratch.write(items(pair));
                 if n % 20 == 0 {
-                    scratch.store().compact(&FullSpeed).unwrap();
+                    scratch.store().compact(&NoThrottle).unwrap();
                 }
             }
         });
@@ -240,7 +246,7 @@ fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
             assert!(seq >= last, "{seq} after {last}");
             last = seq;
             assert_eq!(
-                reader.snapshot().counts().unwrap().items,
+                reader.snapshot().row_counts().unwrap().items,
                 2 * seq,
                 "a batch is whole or not there"
             );
@@ -249,12 +255,12 @@ fn a_reader_beside_the_writer_sees_whole_commits_in_their_order() {
     assert_eq!(reader.refresh().unwrap(), 199);
     let snapshot = reader.snapshot();
     let asked = Asked::of(&snapshot, []).unwrap();
-    assert_eq!(listing(&snapshot, &asked).unwrap(), shown(scratch.store()));
+    assert_eq!(listing(&snapshot, &asked).unwrap(), listing_of(scratch.store()));
 }
 
 /// With an interval, writers do not sync; the maintenance thread does.
 #[test]
-fn upkeep_syncs_at_intervals_what_no_write_syncs() {
+fn background_workers_sync_at_the_interval() {
     let (tell, told) = std::sync::mpsc::channel();
     let disk = FailingDisk::when(Arc::new(MemoryDisk::default()), move |action, name| {
         if action == "sync" && name.starts_with("log-") {
@@ -271,7 +277,7 @@ fn upkeep_syncs_at_intervals_what_no_write_syncs() {
     let store = Arc::new(store);
     store.write(items([note("unsynced")])).expect("it is written");
     assert!(told.try_recv().is_err(), "a write waits for no sync");
-    let upkeep = Upkeep::start(Arc::clone(&store)).expect("threads start");
+    let upkeep = BackgroundWorkers::start(Arc::clone(&store)).expect("threads start");
     told.recv_timeout(Duration::from_secs(60)).expect("upkeep syncs the log");
     drop(upkeep);
 }

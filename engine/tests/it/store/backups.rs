@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, RealDisk};
-use engine::{CopyError, DiskError, FullSpeed, OpenError, Options, Reader, Store, restore};
+use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes, FsDisk};
+use engine::{CopyError, DiskError, NoThrottle, OpenError, Options, Store, StoreReader, restore};
 use support_engine::failing_disk::FailingDisk;
 use support_engine::golden::Golden;
 use support_engine::ground;
@@ -13,18 +13,18 @@ use support_engine::memory_disk::{Files, MemoryDisk};
 use support_engine::sample::{self, Seals, hide, items, note, tombstones};
 use support_engine::small_store::SmallStore;
 
-use super::scratch::{Scratch, by_word};
+use super::scratch_store::{ScratchStore, search_word};
 
-fn shown(store: &Store) -> serde_json::Value {
+fn listing_of(store: &Store) -> serde_json::Value {
     let snapshot = store.snapshot();
     let asked = Asked::of(&snapshot, []).expect("no damage");
     listing(&snapshot, &asked).expect("no damage")
 }
 
 /// Returns an empty folder and the disk on it.
-fn place() -> (tempfile::TempDir, RealDisk) {
+fn place() -> (tempfile::TempDir, FsDisk) {
     let folder = tempfile::tempdir().expect("a scratch folder can be made");
-    let disk = RealDisk::open(folder.path()).expect("it can be opened");
+    let disk = FsDisk::open(folder.path()).expect("it can be opened");
     (folder, disk)
 }
 
@@ -47,19 +47,19 @@ fn flip(root: &Path) {
 }
 
 #[test]
-fn a_backup_opens_as_the_store_it_was_made_of() {
-    let scratch = Scratch::unmerged();
+fn backup_opens_with_the_source_store_contents() {
+    let scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
     let (folder, disk) = place();
     let copied = scratch.store().backup(&disk).unwrap();
     assert_eq!(copied.seq, scratch.snapshot().seq());
     assert_eq!(copied.reused, 0);
-    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    assert_eq!(listing_of(&opened(&folder)), listing_of(scratch.store()));
 }
 
 #[test]
-fn the_next_backup_copies_only_what_is_new() {
-    let scratch = Scratch::unmerged();
+fn incremental_backup_copies_only_new_files() {
+    let scratch = ScratchStore::unmerged();
     let first = scratch.write(items([note("amber"), note("birch")]));
     scratch.seal();
     let (folder, disk) = place();
@@ -69,18 +69,18 @@ fn the_next_backup_copies_only_what_is_new() {
     let copied = scratch.store().backup(&disk).unwrap();
     assert_eq!(copied.reused, 1, "the sealed segment");
     let store = opened(&folder);
-    assert_eq!(shown(&store), shown(scratch.store()));
+    assert_eq!(listing_of(&store), listing_of(scratch.store()));
     drop(store);
     scratch.seal();
-    scratch.store().compact(&FullSpeed).unwrap();
+    scratch.store().compact(&NoThrottle).unwrap();
     scratch.store().backup(&disk).unwrap();
-    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    assert_eq!(listing_of(&opened(&folder)), listing_of(scratch.store()));
 }
 
 #[test]
-fn a_backup_made_while_others_write_is_a_whole_state_of_the_store() {
+fn backup_during_writes_is_a_consistent_commit() {
     let options = Options { tail_bytes_seal: 4 << 10, ..Options::default() };
-    let scratch = Scratch::with(options);
+    let scratch = ScratchStore::with(options);
     scratch.write(items([note("commit 1 a"), note("commit 1 b")]));
     let (folder, disk) = place();
     std::thread::scope(|scope| {
@@ -94,14 +94,14 @@ fn a_backup_made_while_others_write_is_a_whole_state_of_the_store() {
             let copied = scratch.store().backup(&disk).unwrap();
             let store = opened(&folder);
             assert_eq!(store.snapshot().seq(), copied.seq);
-            assert_eq!(store.snapshot().counts().unwrap().items, 2 * copied.seq);
+            assert_eq!(store.snapshot().row_counts().unwrap().items, 2 * copied.seq);
         }
     });
 }
 
 #[test]
-fn a_damaged_store_or_backup_is_not_copied_as_right() {
-    let mut scratch = Scratch::unmerged();
+fn corrupt_store_or_backup_is_not_copied() {
+    let mut scratch = ScratchStore::unmerged();
     // Long enough for pages that opening does not check.
     scratch.write(items([note(&"amber ".repeat(30_000))]));
     scratch.seal();
@@ -116,7 +116,7 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
     // The next backup detects that its old copy is corrupt, and copies the segment again.
     let copied = scratch.store().backup(&disk).unwrap();
     assert_eq!(copied.reused, 0);
-    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    assert_eq!(listing_of(&opened(&folder)), listing_of(scratch.store()));
     flip(scratch.folder.path());
     scratch.reopen();
     let (_elsewhere, other) = place();
@@ -127,7 +127,7 @@ fn a_damaged_store_or_backup_is_not_copied_as_right() {
 /// Returns the access advice of this process for its maps of files below a folder: each range, with the flags that
 /// advice sets (proc_pid_smaps(5)).
 #[cfg(target_os = "linux")]
-fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
+fn advised_ranges(root: &Path) -> Vec<(String, Vec<String>)> {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is Linux");
     let (mut advised, mut range) = (Vec::new(), None);
     for line in maps.lines() {
@@ -145,29 +145,29 @@ fn advised(root: &Path) -> Vec<(String, Vec<String>)> {
 /// After a failed backup, the store still serves reads, with the advice for random access.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_backup_that_failed_leaves_segments_to_be_looked_up() {
-    let mut scratch = Scratch::unmerged();
+fn failed_backup_restores_random_access_advice() {
+    let mut scratch = ScratchStore::unmerged();
     scratch.write(items([note(&"amber ".repeat(30_000))]));
     scratch.seal();
     scratch.reopen();
     let (_folder, disk) = place();
     let full = FailingDisk::when(Arc::new(disk.clone()), |action, _| action == "create");
-    let before = advised(scratch.folder.path());
+    let before = advised_ranges(scratch.folder.path());
     assert!(before.iter().any(|(_, advice)| advice.contains(&"rr".to_owned())), "{before:?}");
     let error = scratch.store().backup(&full).unwrap_err();
     assert!(matches!(error, CopyError::Target(_)), "{error}");
-    assert_eq!(advised(scratch.folder.path()), before);
+    assert_eq!(advised_ranges(scratch.folder.path()), before);
     flip(scratch.folder.path());
     scratch.reopen();
-    let before = advised(scratch.folder.path());
+    let before = advised_ranges(scratch.folder.path());
     let error = scratch.store().backup(&disk).unwrap_err();
     assert!(matches!(error, CopyError::Source(_)), "{error}");
-    assert_eq!(advised(scratch.folder.path()), before);
+    assert_eq!(advised_ranges(scratch.folder.path()), before);
 }
 
 #[test]
-fn restore_gives_the_store_back_and_overwrites_nothing() {
-    let scratch = Scratch::unmerged();
+fn restore_recreates_the_store_and_overwrites_nothing() {
+    let scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
     let (_backup, disk) = place();
     scratch.store().backup(&disk).unwrap();
@@ -175,26 +175,26 @@ fn restore_gives_the_store_back_and_overwrites_nothing() {
     let copied = restore(&disk, &target).unwrap();
     assert_eq!(copied.seq, scratch.snapshot().seq());
     let store = opened(&folder);
-    assert_eq!(shown(&store), shown(scratch.store()));
+    assert_eq!(listing_of(&store), listing_of(scratch.store()));
     store.write(items([note("it takes writes")])).unwrap();
     drop(store);
     let error = restore(&disk, &target).unwrap_err();
     assert!(matches!(error, CopyError::Occupied(_)), "{error}");
-    let error = restore(&disk, &*scratch.ground().disk).unwrap_err();
+    let error = restore(&disk, &*scratch.env().disk).unwrap_err();
     assert!(matches!(error, CopyError::Locked), "{error}");
 }
 
 /// A directory that asserts on each read that its lock is taken.
 #[derive(Debug)]
-struct Guarded(RealDisk);
+struct LockCheckedDisk(FsDisk);
 
-impl Guarded {
+impl LockCheckedDisk {
     fn assert_locked(&self) {
         assert!(self.0.lock().expect("the folder is there").is_none(), "read without the lock");
     }
 }
 
-impl Disk for Guarded {
+impl Disk for LockCheckedDisk {
     fn lock(&self) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
         self.0.lock()
     }
@@ -242,13 +242,13 @@ impl Disk for Guarded {
 
 /// An erasure in a backup opens the backup's store, so a restore and an erasure exclude each other.
 #[test]
-fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
-    let scratch = Scratch::unmerged();
+fn backup_is_locked_while_it_is_restored() {
+    let scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
     let (folder, disk) = place();
     scratch.store().backup(&disk).unwrap();
     let (_restored, target) = place();
-    let copied = restore(&Guarded(disk.clone()), &target).unwrap();
+    let copied = restore(&LockCheckedDisk(disk.clone()), &target).unwrap();
     assert_eq!(copied.seq, scratch.snapshot().seq());
     let erasing = opened(&folder);
     let (_another, target) = place();
@@ -261,8 +261,8 @@ fn a_backup_that_is_restored_cannot_be_erased_from_meanwhile() {
 
 /// A crash may leave a partly written file of any kind.
 #[test]
-fn a_backup_that_was_cut_short_is_not_in_the_way_of_the_next() {
-    let scratch = Scratch::new();
+fn interrupted_backup_does_not_block_the_next() {
+    let scratch = ScratchStore::new();
     scratch.write(items([note("amber")]));
     let (folder, disk) = place();
     for name in ["manifest-00000000000000000001.new", "segment-00000000000000000001.new"] {
@@ -270,19 +270,19 @@ fn a_backup_that_was_cut_short_is_not_in_the_way_of_the_next() {
     }
     scratch.store().backup(&disk).unwrap();
     assert!(disk.names().unwrap().iter().all(|name| !name.ends_with(".new")));
-    assert_eq!(shown(&opened(&folder)), shown(scratch.store()));
+    assert_eq!(listing_of(&opened(&folder)), listing_of(scratch.store()));
 }
 
 #[test]
-fn another_stores_backup_is_not_overwritten() {
-    let (one, mut other) = (Scratch::new(), Scratch::new());
+fn backup_of_another_store_is_not_overwritten() {
+    let (one, mut other) = (ScratchStore::new(), ScratchStore::new());
     one.write(items([note("one")]));
     other.reopen(); // other randomness, so another id
     other.write(items([note("other")]));
     let (_folder, disk) = place();
     one.store().backup(&disk).unwrap();
     let before = disk.names().unwrap();
-    let fresh = Scratch::opened_with(99);
+    let fresh = ScratchStore::with_seed(99);
     let error = fresh.store().backup(&disk).unwrap_err();
     assert!(matches!(error, CopyError::Occupied(_)), "{error}");
     assert_eq!(disk.names().unwrap(), before);
@@ -290,14 +290,14 @@ fn another_stores_backup_is_not_overwritten() {
 
 /// An erasure in a backup works as in a store.
 #[test]
-fn what_is_erased_in_a_backup_leaves_its_files() {
-    let scratch = Scratch::new();
+fn erasure_in_a_backup_removes_the_bytes() {
+    let scratch = ScratchStore::new();
     let gone = scratch.write(items([note("zanzibarsecret"), note("amber")])).items[0];
     let (folder, disk) = place();
     scratch.store().backup(&disk).unwrap();
     let store = opened(&folder);
-    store.erase(&[gone.0], "officer", "asked for", &FullSpeed).unwrap();
-    assert!(by_word(&store.snapshot(), "zanzibarsecret", &Default::default()).is_empty());
+    store.erase(&[gone.0], "officer", "asked for", &NoThrottle).unwrap();
+    assert!(search_word(&store.snapshot(), "zanzibarsecret", &Default::default()).is_empty());
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!bytes.windows(14).any(|window| window == b"zanzibarsecret"));
@@ -306,22 +306,22 @@ fn what_is_erased_in_a_backup_leaves_its_files() {
 
 /// Any store that no process has open can be copied, whatever its logs contain, in any version.
 #[test]
-fn a_store_is_restored_with_its_logs() {
+fn restore_includes_unsealed_commits() {
     for golden in Golden::kept().unwrap() {
         let name = &golden.name;
         let wanted = MemoryDisk::holding(golden.files.clone());
-        let wanted = Reader::open(Arc::new(wanted)).unwrap().snapshot();
+        let wanted = StoreReader::open(Arc::new(wanted)).unwrap().snapshot();
         let (from, to) = (MemoryDisk::holding(golden.files), MemoryDisk::default());
         let copied = restore(&from, &to).unwrap();
         assert_eq!(copied.seq, wanted.seq(), "{name}");
-        let found = Reader::open(Arc::new(to)).unwrap().snapshot();
+        let found = StoreReader::open(Arc::new(to)).unwrap().snapshot();
         let asked = Asked::of(&wanted, []).unwrap();
         assert_eq!(listing(&found, &asked).unwrap(), listing(&wanted, &asked).unwrap(), "{name}");
     }
 }
 
 #[test]
-fn a_damaged_log_is_not_restored_as_right() {
+fn corrupt_wal_is_not_restored() {
     let store = SmallStore::new();
     let name = store.log_name();
     for frame in store.frames() {
@@ -338,7 +338,7 @@ fn a_damaged_log_is_not_restored_as_right() {
 
 /// Unreadable bytes, of the source or of an old backup, return an error and do not end the process.
 #[test]
-fn a_bad_sector_ends_a_backup_or_a_restore_with_an_error() {
+fn bad_sector_fails_backup_and_restore_with_an_error() {
     let files = SmallStore::new().closed;
     let segment = files.keys().find(|name| name.starts_with("segment-")).unwrap().clone();
     let fine = |files: Files| FailingDisk::when(Arc::new(MemoryDisk::holding(files)), |_, _| false);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::{Ground, ItemDraft, OpenError, Options, Store};
+use engine::{Env, ItemDraft, OpenError, Options, Store};
 use support_engine::ground;
 use support_engine::sample::{self, Seals, items, note};
 
-use super::scratch::Scratch;
+use super::scratch_store::ScratchStore;
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder is there");
@@ -23,8 +23,8 @@ fn starting(folder: &Path, stem: &str) -> usize {
 }
 
 #[test]
-fn a_second_opener_is_refused_until_the_first_lets_go() {
-    let mut scratch = Scratch::new();
+fn second_writer_is_rejected_until_the_first_closes() {
+    let mut scratch = ScratchStore::new();
     scratch.write(items([note("mine")]));
     let second = Store::open(ground::folder(scratch.folder.path(), 9), Options::default());
     assert!(matches!(second, Err(OpenError::Locked)), "{second:?}");
@@ -33,12 +33,12 @@ fn a_second_opener_is_refused_until_the_first_lets_go() {
     scratch.close();
     let ground = ground::folder(scratch.folder.path(), 9);
     let second = Store::open(ground, Options::default()).unwrap();
-    assert_eq!(second.snapshot().counts().unwrap().items, 2);
+    assert_eq!(second.snapshot().row_counts().unwrap().items, 2);
 }
 
 #[test]
-fn reopening_changes_nothing_and_writes_go_on_in_a_new_log() {
-    let mut scratch = Scratch::new();
+fn reopening_keeps_contents_and_starts_a_new_log() {
+    let mut scratch = ScratchStore::new();
     scratch.write(items([note("one")]));
     let before = names(scratch.folder.path());
     for _ in 0..3 {
@@ -53,8 +53,8 @@ fn reopening_changes_nothing_and_writes_go_on_in_a_new_log() {
 }
 
 #[test]
-fn sealing_leaves_one_manifest_one_state_for_each_segment_and_an_empty_log() {
-    let mut scratch = Scratch::unmerged();
+fn sealing_leaves_one_manifest_and_one_state_per_segment() {
+    let mut scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
     scratch.seal();
     let root = scratch.folder.path().to_owned();
@@ -67,12 +67,12 @@ fn sealing_leaves_one_manifest_one_state_for_each_segment_and_an_empty_log() {
     assert_eq!(names(&root), before);
     scratch.reopen();
     assert_eq!(names(&root), before);
-    assert_eq!(scratch.snapshot().counts().unwrap().parts, 3);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().segments, 3);
 }
 
 #[test]
-fn sealing_takes_up_small_segments_before_the_tail() {
-    let mut scratch = Scratch::new();
+fn sealing_merges_small_preceding_segments() {
+    let mut scratch = ScratchStore::new();
     for n in 0..20 {
         scratch.write(items([note(&format!("text number {n}"))]));
         scratch.seal();
@@ -80,8 +80,8 @@ fn sealing_takes_up_small_segments_before_the_tail() {
     let segments = starting(scratch.folder.path(), "segment-");
     assert!(segments <= 3, "{segments} segments of 20 small ones");
     scratch.reopen();
-    let counts = scratch.snapshot().counts().unwrap();
-    assert_eq!((counts.items, counts.parts), (20, segments as u64));
+    let counts = scratch.snapshot().row_counts().unwrap();
+    assert_eq!((counts.items, counts.segments), (20, segments as u64));
 }
 
 #[test]
@@ -95,17 +95,17 @@ fn the_tail_is_sealed_when_it_is_full() {
         store.write(items([note(&format!("text number {written}"))])).unwrap();
         written += 1;
     }
-    assert_eq!(store.snapshot().counts().unwrap().items, written);
+    assert_eq!(store.snapshot().row_counts().unwrap().items, written);
     drop(store);
     let store = Store::open(ground::folder(folder.path(), 2), options).unwrap();
-    assert_eq!(store.snapshot().counts().unwrap().items, written);
+    assert_eq!(store.snapshot().row_counts().unwrap().items, written);
 }
 
 /// Names used again and again are stored once in a segment but every time in a log, so a small tail can have a large
 /// log. The tail is sealed before the log exceeds the size that an opening should replay.
 #[test]
 fn the_tail_is_sealed_when_its_log_is_long() {
-    let mut scratch = Scratch::new();
+    let mut scratch = ScratchStore::new();
     let tags: Vec<String> = (0..engine::limits::LIST_MAX).map(|n| format!("{n:0256}")).collect();
     let item = ItemDraft { tags: tags.clone(), gates: tags, searchable: false, ..note("") };
     let batch = items(vec![item; 400]); // about 52 MB of log, less than 2 MB of segment
@@ -116,12 +116,12 @@ fn the_tail_is_sealed_when_its_log_is_long() {
         assert!(batches < 12, "the log grows and grows");
     }
     scratch.reopen();
-    assert_eq!(scratch.snapshot().counts().unwrap().items, 400 * batches);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().items, 400 * batches);
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
-    let mut scratch = Scratch::new();
+fn foreign_files_are_left_untouched() {
+    let mut scratch = ScratchStore::new();
     sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
     let root = scratch.folder.path().to_owned();
     let strange = [
@@ -150,8 +150,8 @@ fn what_is_not_ours_is_left_alone() {
 }
 
 #[test]
-fn leftovers_of_a_crash_are_removed() {
-    let mut scratch = Scratch::new();
+fn crash_leftovers_are_removed_on_open() {
+    let mut scratch = ScratchStore::new();
     sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
     scratch.close();
     let root = scratch.folder.path().to_owned();
@@ -175,8 +175,8 @@ fn leftovers_of_a_crash_are_removed() {
 /// The header of a log is synced before its first frame is written. So a log without a frame has lost nothing, whatever
 /// its header: a power cut can leave the header's length without its bytes.
 #[test]
-fn a_log_whose_header_was_torn_is_an_empty_log() {
-    let mut scratch = Scratch::new();
+fn wal_with_a_torn_header_is_empty() {
+    let mut scratch = ScratchStore::new();
     scratch.write(items([note("kept")]));
     scratch.close();
     for bytes in [0, 1, 63, 64] {
@@ -189,12 +189,12 @@ fn a_log_whose_header_was_torn_is_an_empty_log() {
     scratch.reopen();
     assert_eq!(scratch.write(items([note("next")])).seq, 2);
     scratch.reopen();
-    assert_eq!(scratch.snapshot().counts().unwrap().items, 2);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().items, 2);
 }
 
 #[test]
-fn its_size_on_disk_is_that_of_its_files() {
-    let mut scratch = Scratch::new();
+fn bytes_on_disk_equals_the_sum_of_file_sizes() {
+    let mut scratch = ScratchStore::new();
     let real = |root: &Path| -> u64 {
         let sizes = names(root)
             .into_iter()
@@ -214,8 +214,8 @@ fn its_size_on_disk_is_that_of_its_files() {
 }
 
 #[test]
-fn files_without_a_manifest_are_not_taken_for_a_new_store() {
-    let mut scratch = Scratch::new();
+fn directory_with_files_but_no_manifest_is_rejected() {
+    let mut scratch = ScratchStore::new();
     scratch.write(items([note("one")]));
     scratch.close();
     let root = scratch.folder.path().to_owned();
@@ -235,7 +235,7 @@ fn files_without_a_manifest_are_not_taken_for_a_new_store() {
 }
 
 #[test]
-fn a_missing_folder_is_made_and_a_file_in_its_place_is_an_error() {
+fn missing_directory_is_created_and_a_file_in_its_place_fails() {
     let folder = tempfile::tempdir().unwrap();
     let deep = folder.path().join("a/b/store");
     let store = Store::open(ground::folder(&deep, 1), Options::default()).unwrap();
@@ -243,5 +243,5 @@ fn a_missing_folder_is_made_and_a_file_in_its_place_is_an_error() {
     assert!(deep.join("LOCK").exists());
     let file = folder.path().join("file");
     std::fs::write(&file, b"").unwrap();
-    assert!(Ground::real(&file).is_err());
+    assert!(Env::on_disk(&file).is_err());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::os::disk::Disk;
-use engine::{Batch, FullSpeed, ItemDraft, ItemId, Pace, Snapshot, Store, WriteError};
+use engine::{Batch, ItemDraft, ItemId, NoThrottle, Snapshot, Store, Throttle, WriteError};
 use support_engine::failing_disk::FailingDisk;
 use support_engine::ground;
 use support_engine::memory_disk::MemoryDisk;
@@ -12,12 +12,12 @@ use support_engine::sample::{
     self, MODEL, Seals, file, halves, hide, items, link, note, tombstones,
 };
 
-use super::scratch::{Scratch, by_word, near};
+use super::scratch_store::{ScratchStore, nearest_ids, search_word};
 
 const SECRET: &str = "zanzibarsecret";
 
 /// Returns the names of the files that contain these bytes.
-fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
+fn files_containing(scratch: &ScratchStore, bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     for entry in
         std::fs::read_dir(scratch.folder.path()).expect("the disk works, and nothing is damaged")
@@ -33,7 +33,7 @@ fn holding(scratch: &Scratch, bytes: &[u8]) -> Vec<String> {
     names
 }
 
-fn secret(source: Option<engine::SourceId>) -> ItemDraft {
+fn secret_item(source: Option<engine::SourceId>) -> ItemDraft {
     ItemDraft {
         title: format!("title {SECRET}"),
         attributes: format!(r#"{{"note":"{SECRET}"}}"#),
@@ -45,7 +45,7 @@ fn secret(source: Option<engine::SourceId>) -> ItemDraft {
 }
 
 /// Fills a store with a secret among other items, sealed or not, and returns a kept item and the secret.
-fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
+fn store_with_secret(scratch: &ScratchStore, sealed: bool) -> (ItemId, ItemId) {
     scratch.store().bind_model(MODEL).expect("the disk works, and nothing is damaged");
     let kept = scratch.write(items([ItemDraft {
         embedding: halves([1.0, 0.0, 0.0, 0.0]),
@@ -53,7 +53,7 @@ fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
     }]));
     let source = scratch
         .write(Batch { sources: vec![file(&format!("file:///{SECRET}.md"))], ..Batch::default() });
-    let written = scratch.write(items([secret(Some(source.sources[0]))]));
+    let written = scratch.write(items([secret_item(Some(source.sources[0]))]));
     let (kept, secret) = (kept.items[0], written.items[0]);
     let mut edge = link(kept, secret, 0.5);
     edge.note = format!("leads to {SECRET}");
@@ -68,9 +68,9 @@ fn furnished(scratch: &Scratch, sealed: bool) -> (ItemId, ItemId) {
 
 fn check_gone(snapshot: &Snapshot, kept: ItemId, gone: ItemId) {
     assert!(snapshot.find(gone).expect("the disk works, and nothing is damaged").is_none());
-    assert!(by_word(snapshot, SECRET, &Default::default()).is_empty());
-    assert!(!near(snapshot, &[0.5, 0.25, 0.125, 1.0], &Default::default()).contains(&gone));
-    assert_eq!(by_word(snapshot, "amber", &Default::default()), [kept]);
+    assert!(search_word(snapshot, SECRET, &Default::default()).is_empty());
+    assert!(!nearest_ids(snapshot, &[0.5, 0.25, 0.125, 1.0], &Default::default()).contains(&gone));
+    assert_eq!(search_word(snapshot, "amber", &Default::default()), [kept]);
     let stones = snapshot.tombstones(gone.0).expect("the disk works, and nothing is damaged");
     assert_eq!(stones.len(), 1);
     assert_eq!((stones[0].by, stones[0].reason), ("officer", "asked for by its owner"));
@@ -78,28 +78,31 @@ fn check_gone(snapshot: &Snapshot, kept: ItemId, gone: ItemId) {
 
 fn erase(store: &Store, id: ItemId) {
     store
-        .erase(&[id.0], "officer", "asked for by its owner", &FullSpeed)
+        .erase(&[id.0], "officer", "asked for by its owner", &NoThrottle)
         .expect("the disk works, and nothing is damaged");
 }
 
 #[test]
-fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
+fn erased_bytes_are_in_no_sealed_or_unsealed_file() {
     for sealed in [false, true] {
-        let mut scratch = Scratch::unmerged();
-        let (kept, gone) = furnished(&scratch, sealed);
-        assert!(!holding(&scratch, SECRET.as_bytes()).is_empty(), "the test looks rightly");
+        let mut scratch = ScratchStore::unmerged();
+        let (kept, gone) = store_with_secret(&scratch, sealed);
+        assert!(
+            !files_containing(&scratch, SECRET.as_bytes()).is_empty(),
+            "the test looks rightly"
+        );
         erase(scratch.store(), gone);
-        assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+        assert_eq!(files_containing(&scratch, SECRET.as_bytes()), Vec::<String>::new());
         let halves: Vec<u8> =
             halves([0.5, 0.25, 0.125, 1.0]).iter().flat_map(|half| half.to_le_bytes()).collect();
-        assert_eq!(holding(&scratch, &halves), Vec::<String>::new());
+        assert_eq!(files_containing(&scratch, &halves), Vec::<String>::new());
         check_gone(&scratch.snapshot(), kept, gone);
         assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
         scratch.reopen();
         check_gone(&scratch.snapshot(), kept, gone);
-        assert_eq!(scratch.snapshot().counts().unwrap().edges, 0, "its edge went with it");
+        assert_eq!(scratch.snapshot().row_counts().unwrap().edges, 0, "its edge went with it");
         assert_eq!(
-            scratch.snapshot().counts().unwrap().sources,
+            scratch.snapshot().row_counts().unwrap().sources,
             0,
             "so did a source that only it had"
         );
@@ -107,36 +110,36 @@ fn erased_bytes_are_in_no_file_whether_sealed_or_not() {
 }
 
 #[test]
-fn what_else_a_source_has_keeps_it() {
-    let scratch = Scratch::new();
+fn source_with_other_items_survives_an_erasure() {
+    let scratch = ScratchStore::new();
     scratch.store().bind_model(MODEL).unwrap();
     let written =
         scratch.write(Batch { sources: vec![file("file:///both.md")], ..Batch::default() });
     let source = written.sources[0];
     let other = ItemDraft { source: Some(source), ..note("amber the other") };
-    let written = scratch.write(items([secret(Some(source)), other]));
+    let written = scratch.write(items([secret_item(Some(source)), other]));
     erase(scratch.store(), written.items[0]);
     let snapshot = scratch.snapshot();
     assert!(snapshot.source(source).unwrap().is_some());
-    assert_eq!(snapshot.items_of_source(source).unwrap().len(), 1);
+    assert_eq!(snapshot.items_by_source(source).unwrap().len(), 1);
 }
 
 #[test]
-fn an_erased_id_is_never_given_again() {
-    let scratch = Scratch::new();
-    let (_, gone) = furnished(&scratch, true);
+fn erased_id_is_never_reused() {
+    let scratch = ScratchStore::new();
+    let (_, gone) = store_with_secret(&scratch, true);
     erase(scratch.store(), gone);
     let again = ItemDraft { id: Some(gone), ..note("with the old id") };
-    let (field, why) = scratch.refused(items([again]));
+    let (field, why) = scratch.write_error(items([again]));
     assert_eq!(field, "id");
     assert!(why.contains("taken") || why.contains("erased"), "{why}");
 }
 
 /// The chain of an erased item's successors still starts at the erased id.
 #[test]
-fn a_chain_runs_on_through_an_erased_item() {
-    let scratch = Scratch::new();
-    let (_, gone) = furnished(&scratch, true);
+fn chain_continues_through_an_erased_item() {
+    let scratch = ScratchStore::new();
+    let (_, gone) = store_with_secret(&scratch, true);
     erase(scratch.store(), gone);
     let snapshot = scratch.snapshot();
     let newer = snapshot.direct_successors(gone).unwrap();
@@ -145,101 +148,104 @@ fn a_chain_runs_on_through_an_erased_item() {
 }
 
 /// Cancels every job.
-struct Never;
+struct AlwaysCancel;
 
-impl Pace for Never {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for AlwaysCancel {
+    fn after_write(&self, _bytes: usize) -> bool {
         false
     }
 }
 
 #[test]
-fn an_erasure_that_was_cut_short_hides_at_once_and_goes_on_after_the_next_opening() {
-    let mut scratch = Scratch::unmerged();
-    let (kept, gone) = furnished(&scratch, true);
-    scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &Never).unwrap();
-    assert!(by_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
+fn interrupted_erasure_hides_at_once_and_resumes_on_open() {
+    let mut scratch = ScratchStore::unmerged();
+    let (kept, gone) = store_with_secret(&scratch, true);
+    scratch.store().erase(&[gone.0], "officer", "asked for by its owner", &AlwaysCancel).unwrap();
+    assert!(search_word(&scratch.snapshot(), SECRET, &Default::default()).is_empty(), "hidden");
     assert_eq!(scratch.store().erasures_pending().unwrap(), 2, "the item and its source");
     assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1);
     scratch.reopen();
     assert_eq!(scratch.store().erasures_pending().unwrap(), 2);
-    assert!(!holding(&scratch, SECRET.as_bytes()).is_empty());
-    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
-    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    assert!(!files_containing(&scratch, SECRET.as_bytes()).is_empty());
+    assert_eq!(scratch.store().erase_pending(&NoThrottle).unwrap(), 2);
+    assert_eq!(files_containing(&scratch, SECRET.as_bytes()), Vec::<String>::new());
     check_gone(&scratch.snapshot(), kept, gone);
 }
 
 /// Cancels the second job.
-struct Second(AtomicUsize);
+struct CancelAtSecondCall(AtomicUsize);
 
-impl Pace for Second {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for CancelAtSecondCall {
+    fn after_write(&self, _bytes: usize) -> bool {
         self.0.fetch_add(1, Ordering::SeqCst) != 1
     }
 }
 
 #[test]
-fn a_source_goes_too_when_its_item_had_left_before_the_erasure_was_cut_short() {
-    let mut scratch = Scratch::unmerged();
+fn resumed_erasure_removes_the_orphaned_source() {
+    let mut scratch = ScratchStore::unmerged();
     // The item's segment comes before a segment that has its edge, which the cancelled job leaves pending.
     let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
     let source = scratch.write(only).sources[0];
-    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let item = ItemDraft { embedding: Vec::new(), ..secret_item(Some(source)) };
     let written = scratch.write(items([item, note("amber")]));
     let (gone, kept) = (written.items[0], written.items[1]);
     scratch.seal();
     scratch.write(Batch { edges: vec![link(kept, gone, 0.5)], ..Batch::default() });
     scratch.seal();
-    let pace = Second(AtomicUsize::new(0));
+    let pace = CancelAtSecondCall(AtomicUsize::new(0));
     scratch.store().erase(&[gone.0], "officer", "asked for", &pace).unwrap();
     assert!(scratch.snapshot().find(gone).unwrap().is_none(), "the first segment is rewritten");
     assert_eq!(scratch.store().item_erasures_pending().unwrap(), 1, "it still waits");
     scratch.reopen();
     let again = ItemDraft { source: Some(source), ..note("names what goes") };
-    assert_eq!(scratch.refused(items([again])).0, "source");
-    assert_eq!(scratch.store().erase_pending(&FullSpeed).unwrap(), 2);
+    assert_eq!(scratch.write_error(items([again])).0, "source");
+    assert_eq!(scratch.store().erase_pending(&NoThrottle).unwrap(), 2);
     assert!(scratch.snapshot().source(source).unwrap().is_none());
-    assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+    assert_eq!(files_containing(&scratch, b"only.md"), Vec::<String>::new());
 }
 
 /// While a source is being erased, no new item may reference it; before that, any reference keeps the source.
 #[test]
-fn a_source_that_is_named_while_its_item_is_erased_is_never_missed() {
-    struct Names<'a>(&'a Scratch, engine::SourceId);
-    impl Pace for Names<'_> {
-        fn wrote(&self, _bytes: usize) -> bool {
+fn source_referenced_during_the_erasure_is_never_removed() {
+    struct ReferenceDuringErasure<'a>(&'a ScratchStore, engine::SourceId);
+    impl Throttle for ReferenceDuringErasure<'_> {
+        fn after_write(&self, _bytes: usize) -> bool {
             let item = ItemDraft { source: Some(self.1), ..note("names what goes") };
-            let (field, why) = self.0.refused(items([item]));
+            let (field, why) = self.0.write_error(items([item]));
             assert_eq!(field, "source");
             assert!(why.contains("is being erased"), "{why}");
             true
         }
     }
-    let scratch = Scratch::unmerged();
+    let scratch = ScratchStore::unmerged();
     let only = Batch { sources: vec![file("file:///only.md")], ..Batch::default() };
     let source = scratch.write(only).sources[0];
-    let item = ItemDraft { embedding: Vec::new(), ..secret(Some(source)) };
+    let item = ItemDraft { embedding: Vec::new(), ..secret_item(Some(source)) };
     let gone = scratch.write(items([item])).items[0];
     scratch.seal();
-    scratch.store().erase(&[gone.0], "officer", "asked for", &Names(&scratch, source)).unwrap();
-    assert_eq!(scratch.snapshot().counts().unwrap().sources, 0);
+    scratch
+        .store()
+        .erase(&[gone.0], "officer", "asked for", &ReferenceDuringErasure(&scratch, source))
+        .unwrap();
+    assert_eq!(scratch.snapshot().row_counts().unwrap().sources, 0);
 }
 
 #[test]
-fn a_tombstoned_item_can_still_be_erased() {
-    let scratch = Scratch::new();
-    let (_, gone) = furnished(&scratch, false);
+fn tombstoned_item_can_be_erased() {
+    let scratch = ScratchStore::new();
+    let (_, gone) = store_with_secret(&scratch, false);
     scratch.write(tombstones([hide(gone)]));
     erase(scratch.store(), gone);
-    assert_eq!(holding(&scratch, SECRET.as_bytes()), Vec::<String>::new());
+    assert_eq!(files_containing(&scratch, SECRET.as_bytes()), Vec::<String>::new());
     assert_eq!(scratch.snapshot().tombstones(gone.0).unwrap().len(), 2);
 }
 
 #[test]
-fn everything_else_is_as_it_was() {
-    let scratch = Scratch::unmerged();
+fn erasure_leaves_all_other_rows_unchanged() {
+    let scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |_, _| {}).unwrap();
-    let secret = scratch.write(items([secret(None)])).items[0];
+    let secret = scratch.write(items([secret_item(None)])).items[0];
     let listed = |id| {
         let snapshot = scratch.snapshot();
         let asked = support_engine::listing::Asked::of(&snapshot, []).unwrap();
@@ -255,9 +261,9 @@ fn everything_else_is_as_it_was() {
 
 /// A source may be referenced by an edge alone, which is erased by itself or with an item that it joins.
 #[test]
-fn a_source_that_only_an_erased_edge_names_goes_too() {
+fn source_named_only_by_an_erased_edge_is_removed() {
     for (by_itself, sealed) in [(true, false), (false, false), (true, true), (false, true)] {
-        let scratch = Scratch::unmerged();
+        let scratch = ScratchStore::unmerged();
         let written = scratch.write(items([note("amber"), note("birch")]));
         let [from, to] = [written.items[0], written.items[1]];
         let sources = ["only", "both", "alone"].map(|name| file(&format!("file:///{name}.md")));
@@ -271,13 +277,13 @@ fn a_source_that_only_an_erased_edge_names_goes_too() {
             scratch.seal();
         }
         let gone = if by_itself { vec![edges[0].0, edges[1].0] } else { vec![from.0] };
-        scratch.store().erase(&gone, "officer", "asked for", &FullSpeed).unwrap();
+        scratch.store().erase(&gone, "officer", "asked for", &NoThrottle).unwrap();
         let snapshot = scratch.snapshot();
         let left = sources.iter().map(|&it| snapshot.source(it).unwrap().is_some());
         let left: Vec<bool> = left.collect();
         // The third edge ends at the other item, and a source that was never referenced stays.
         assert_eq!(left, [false, true, true], "{by_itself} {sealed}");
-        assert_eq!(holding(&scratch, b"only.md"), Vec::<String>::new());
+        assert_eq!(files_containing(&scratch, b"only.md"), Vec::<String>::new());
         assert_eq!(scratch.store().erasures_pending().unwrap(), 0);
     }
 }
@@ -291,7 +297,7 @@ fn on_failing_disk(
     let store =
         Store::open(ground::still(Arc::new(disk), 5), ground::unmerged()).expect("the disk works");
     let gone = store
-        .write(items([ItemDraft { embedding: Vec::new(), ..secret(None) }]))
+        .write(items([ItemDraft { embedding: Vec::new(), ..secret_item(None) }]))
         .expect("the disk works")
         .items[0];
     store.seal().expect("the disk works");
@@ -300,13 +306,13 @@ fn on_failing_disk(
     (beneath, store, gone)
 }
 
-fn holds(disk: &MemoryDisk) -> bool {
+fn contains_secret(disk: &MemoryDisk) -> bool {
     let holds = |bytes: Vec<u8>| bytes.windows(SECRET.len()).any(|it| it == SECRET.as_bytes());
     disk.files().into_values().any(holds)
 }
 
 #[test]
-fn an_erasure_removes_what_a_failed_job_has_left() {
+fn erasure_removes_files_left_by_a_failed_rewrite() {
     let armed = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&armed);
     // For a while, every operation on the compaction's new file fails once the file has its final name.
@@ -316,32 +322,32 @@ fn an_erasure_removes_what_a_failed_job_has_left() {
         _ => false,
     });
     armed.store(1, Ordering::SeqCst);
-    let error = store.compact_fully(&FullSpeed).unwrap_err();
+    let error = store.compact_fully(&NoThrottle).unwrap_err();
     assert!(matches!(error, WriteError::Postponed { .. }), "{error}");
     let segments = |disk: &MemoryDisk| {
         disk.names().unwrap().iter().filter(|name| name.starts_with("segment-")).count()
     };
     assert_eq!(segments(&beneath), 3, "the file is there, and can be neither used nor removed");
     armed.store(2, Ordering::SeqCst);
-    let erased = store.erase(&[gone.0], "officer", "asked for", &FullSpeed);
-    assert!(erased.is_err() && store.stopped().is_none(), "{erased:?}");
+    let erased = store.erase(&[gone.0], "officer", "asked for", &NoThrottle);
+    assert!(erased.is_err() && store.stop_reason().is_none(), "{erased:?}");
     armed.store(0, Ordering::SeqCst);
     // Nothing else is pending, and no write runs: only the removal is retried.
-    assert_eq!(store.erase_pending(&FullSpeed).unwrap(), 1);
-    assert!(!holds(&beneath));
+    assert_eq!(store.erase_pending(&NoThrottle).unwrap(), 1);
+    assert!(!contains_secret(&beneath));
 }
 
 /// A failed sync of the directory may lose names created before it, too.
 #[test]
-fn a_job_whose_name_cannot_be_synced_stops_the_writer() {
+fn failed_directory_sync_of_a_rewrite_stops_the_writer() {
     let armed = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&armed);
     let (beneath, store, _) = on_failing_disk(move |action, name| {
         (action, name) == ("sync", "the directory") && now.load(Ordering::SeqCst) > 0
     });
     armed.store(1, Ordering::SeqCst);
-    let error = store.compact_fully(&FullSpeed).unwrap_err();
-    assert!(matches!(error, WriteError::Disk(_)) && store.stopped().is_some(), "{error}");
+    let error = store.compact_fully(&NoThrottle).unwrap_err();
+    assert!(matches!(error, WriteError::Disk(_)) && store.stop_reason().is_some(), "{error}");
     let names = beneath.names().unwrap();
     assert_eq!(names.iter().filter(|name| name.starts_with("segment-")).count(), 2, "{names:?}");
 }

@@ -1,21 +1,21 @@
 //! Hubs, neighbourhoods and paths: the order of results, and the effect of a limit.
 
 use engine::{
-    Batch, Direction, EdgeDraft, EdgeFilter, HOPS_MAX, ItemDraft, ItemId, NEIGHBOURS_MAX, Reached,
-    Snapshot, WalkLimits,
+    Batch, Direction, EdgeDraft, EdgeFilter, HOPS_MAX, ItemDraft, ItemId, NEIGHBOURS_MAX,
+    ReachedItem, Snapshot, WalkLimits,
 };
 use support_engine::sample::{hide, items, link, note, tombstones};
 
-use super::scratch::Scratch;
+use super::scratch_store::ScratchStore;
 
-fn filled(count: usize) -> (Scratch, Vec<ItemId>) {
-    let scratch = Scratch::unmerged();
+fn filled(count: usize) -> (ScratchStore, Vec<ItemId>) {
+    let scratch = ScratchStore::unmerged();
     let bare = ItemDraft { searchable: false, ..note("") };
     let made = scratch.write(items((0..count).map(|_| bare.clone()))).items;
     (scratch, made)
 }
 
-fn join(scratch: &Scratch, edges: impl IntoIterator<Item = EdgeDraft>) {
+fn join(scratch: &ScratchStore, edges: impl IntoIterator<Item = EdgeDraft>) {
     scratch.write(Batch { edges: edges.into_iter().collect(), ..Batch::default() });
 }
 
@@ -24,17 +24,17 @@ fn around(
     seed: ItemId,
     hops: usize,
     limits: WalkLimits,
-) -> (Vec<Reached>, bool) {
+) -> (Vec<ReachedItem>, bool) {
     let which = EdgeFilter::default();
     let found = snapshot.neighbourhood(&[seed], hops, &which, limits).expect("no damage");
     (found.nodes, found.truncated)
 }
 
-fn ids(nodes: &[Reached]) -> Vec<ItemId> {
+fn ids(nodes: &[ReachedItem]) -> Vec<ItemId> {
     nodes.iter().map(|node| node.id).collect()
 }
 
-fn way(snapshot: &Snapshot, from: ItemId, to: ItemId, hops: usize) -> Option<Vec<ItemId>> {
+fn path_ids(snapshot: &Snapshot, from: ItemId, to: ItemId, hops: usize) -> Option<Vec<ItemId>> {
     let found = snapshot.path(from, to, hops, &EdgeFilter::default(), WalkLimits::default());
     let steps = found.expect("no damage").steps?;
     Some([from].into_iter().chain(steps.iter().map(|step| step.to)).collect())
@@ -42,7 +42,7 @@ fn way(snapshot: &Snapshot, from: ItemId, to: ItemId, hops: usize) -> Option<Vec
 
 /// The strongest edges of a hub are its newest here, and more than are ever returned.
 #[test]
-fn a_hub_shows_its_strongest_edges() {
+fn hub_returns_its_strongest_edges() {
     let leaves = NEIGHBOURS_MAX + 500;
     let (scratch, made) = filled(leaves + 1);
     let hub = made[0];
@@ -65,7 +65,7 @@ fn a_hub_shows_its_strongest_edges() {
 }
 
 #[test]
-fn edges_are_asked_for_by_relation_and_direction() {
+fn edges_are_filtered_by_relation_and_direction() {
     let (scratch, made) = filled(4);
     let of = |from: usize, to: usize, relation: &str| EdgeDraft {
         relation: relation.to_owned(),
@@ -78,9 +78,9 @@ fn edges_are_asked_for_by_relation_and_direction() {
     let snapshot = scratch.snapshot();
     let seen = |relations: &[&str], direction, current_only| {
         let relations = relations.iter().map(|&name| name.to_owned()).collect();
-        let which = EdgeFilter { relations, direction, current_only, hidden: None };
+        let which = EdgeFilter { relations, direction, current_only, mask: None };
         let near = snapshot.neighbours(made[0], 9, &which).unwrap();
-        let seen = near.iter().map(|one| snapshot.id(one.place).unwrap());
+        let seen = near.iter().map(|one| snapshot.id(one.address).unwrap());
         seen.map(|id| made.iter().position(|&known| known == id).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(seen(&[], None, false), [1, 2, 3]);
@@ -94,7 +94,7 @@ fn edges_are_asked_for_by_relation_and_direction() {
 
 /// A chain 0 - 1 - 2 - ... - 8, and a shortcut 0 - 5.
 #[test]
-fn the_shortest_way_is_found_from_both_ends() {
+fn shortest_path_is_found_bidirectionally() {
     let (scratch, made) = filled(10);
     let line = (0..8).map(|n| link(made[n], made[n + 1], 0.5));
     join(&scratch, line);
@@ -102,13 +102,13 @@ fn the_shortest_way_is_found_from_both_ends() {
     join(&scratch, [link(made[5], made[0], 0.25)]);
     let snapshot = scratch.snapshot();
     let of = |numbers: &[usize]| Some(numbers.iter().map(|&n| made[n]).collect::<Vec<_>>());
-    assert_eq!(way(&snapshot, made[0], made[0], 0), of(&[0]));
-    assert_eq!(way(&snapshot, made[0], made[3], 6), of(&[0, 1, 2, 3]));
-    assert_eq!(way(&snapshot, made[0], made[8], 6), of(&[0, 5, 6, 7, 8]));
-    assert_eq!(way(&snapshot, made[0], made[8], 4), of(&[0, 5, 6, 7, 8]));
-    assert_eq!(way(&snapshot, made[0], made[8], 3), None);
-    assert_eq!(way(&snapshot, made[0], made[9], 6), None);
-    assert_eq!(way(&snapshot, made[0], ItemId(4), 6), None);
+    assert_eq!(path_ids(&snapshot, made[0], made[0], 0), of(&[0]));
+    assert_eq!(path_ids(&snapshot, made[0], made[3], 6), of(&[0, 1, 2, 3]));
+    assert_eq!(path_ids(&snapshot, made[0], made[8], 6), of(&[0, 5, 6, 7, 8]));
+    assert_eq!(path_ids(&snapshot, made[0], made[8], 4), of(&[0, 5, 6, 7, 8]));
+    assert_eq!(path_ids(&snapshot, made[0], made[8], 3), None);
+    assert_eq!(path_ids(&snapshot, made[0], made[9], 6), None);
+    assert_eq!(path_ids(&snapshot, made[0], ItemId(4), 6), None);
     let out = EdgeFilter { direction: Some(Direction::Out), ..EdgeFilter::default() };
     let limits = WalkLimits::default();
     let path = snapshot.path(made[0], made[6], HOPS_MAX, &out, limits).unwrap();
@@ -120,23 +120,23 @@ fn the_shortest_way_is_found_from_both_ends() {
 
 /// A path does not lead through tombstoned items, nor begin or end there.
 #[test]
-fn ways_go_around_tombstones() {
+fn paths_avoid_tombstoned_items() {
     let (scratch, made) = filled(4);
     let edges = [(0, 1, 1.0), (1, 3, 1.0), (0, 2, 0.5), (2, 3, 0.5)];
     join(&scratch, edges.map(|(from, to, weight)| link(made[from], made[to], weight)));
     let snapshot = scratch.snapshot();
-    assert_eq!(way(&snapshot, made[0], made[3], 6), Some(vec![made[0], made[1], made[3]]));
+    assert_eq!(path_ids(&snapshot, made[0], made[3], 6), Some(vec![made[0], made[1], made[3]]));
     scratch.write(tombstones([hide(made[1])]));
     let snapshot = scratch.snapshot();
-    assert_eq!(way(&snapshot, made[0], made[3], 6), Some(vec![made[0], made[2], made[3]]));
-    assert_eq!(way(&snapshot, made[0], made[1], 6), None);
-    assert_eq!(way(&snapshot, made[1], made[3], 6), None);
+    assert_eq!(path_ids(&snapshot, made[0], made[3], 6), Some(vec![made[0], made[2], made[3]]));
+    assert_eq!(path_ids(&snapshot, made[0], made[1], 6), None);
+    assert_eq!(path_ids(&snapshot, made[1], made[3], 6), None);
     assert_eq!(around(&snapshot, made[1], 6, WalkLimits::default()), (vec![], false));
 }
 
 /// A path may begin and end at superseded items even if traversal excludes them.
 #[test]
-fn the_ends_of_a_way_are_always_shown() {
+fn path_endpoints_are_always_visible() {
     let (scratch, made) = filled(2);
     join(&scratch, [link(made[0], made[1], 0.5)]);
     let newer = [0, 1].map(|n| ItemDraft { supersedes: vec![made[n]], ..note("newer") });
@@ -147,7 +147,7 @@ fn the_ends_of_a_way_are_always_shown() {
 }
 
 #[test]
-fn a_walk_keeps_the_nearest_and_strongest_within_its_limits() {
+fn limited_traversal_keeps_nearest_and_strongest_items() {
     let (scratch, made) = filled(7);
     // 1 is reached by the stronger of two edges; 4 is two hops away by way of 2.
     let edges = [
@@ -160,15 +160,15 @@ fn a_walk_keeps_the_nearest_and_strongest_within_its_limits() {
         (5, 6, 1.0),
     ];
     join(&scratch, edges.map(|(from, to, weight)| link(made[from], made[to], weight)));
-    let walk = |scratch: &Scratch, nodes, edges| {
+    let walk = |scratch: &ScratchStore, nodes, edges| {
         let limits = WalkLimits { nodes, edges };
         around(&scratch.snapshot(), made[0], 2, limits)
     };
-    let check = |scratch: &Scratch| {
+    let check = |scratch: &ScratchStore| {
         let (nodes, truncated) = walk(scratch, 99, 99);
         assert_eq!((ids(&nodes), truncated), (made[..5].to_vec(), false));
         assert_eq!(nodes.iter().map(|node| node.distance).collect::<Vec<_>>(), [0, 1, 1, 1, 2]);
-        let by = nodes[1].by.unwrap();
+        let by = nodes[1].via.unwrap();
         assert_eq!((by.weight, by.direction, by.from), (0.75, Direction::In, made[0]));
         let (nodes, truncated) = walk(scratch, 3, 99);
         assert_eq!((ids(&nodes), truncated), (made[..3].to_vec(), true));
@@ -186,7 +186,7 @@ fn a_walk_keeps_the_nearest_and_strongest_within_its_limits() {
 }
 
 #[test]
-fn seeds_come_once_in_the_order_given() {
+fn seeds_are_returned_once_in_given_order() {
     let (scratch, made) = filled(3);
     let seeds = [made[2], made[0], made[2], ItemId(3)];
     let which = EdgeFilter::default();

@@ -5,19 +5,19 @@ use engine::limits::*;
 use engine::{Batch, EdgeDraft, ItemDraft, SourceDraft, TombstoneDraft};
 use support_engine::sample::{file, hide, items, link, note, tombstones};
 
-use super::scratch::Scratch;
+use super::scratch_store::ScratchStore;
 
 fn long(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
 /// Makes an item from a number: its size, or its number of members.
-type Sized = fn(usize) -> ItemDraft;
+type WithLength = fn(usize) -> ItemDraft;
 
 #[test]
-fn each_field_of_an_item_has_its_bound() {
-    let scratch = Scratch::new();
-    let cases: [(&str, usize, Sized); 12] = [
+fn item_fields_are_accepted_up_to_their_limits() {
+    let scratch = ScratchStore::new();
+    let cases: [(&str, usize, WithLength); 12] = [
         ("text", TEXT_BYTES_MAX, |n| ItemDraft { text: long(n), searchable: false, ..note("") }),
         ("title", TITLE_BYTES_MAX, |n| ItemDraft { title: long(n), ..note("") }),
         ("attributes", ATTRIBUTE_BYTES_MAX, |n| ItemDraft {
@@ -36,30 +36,30 @@ fn each_field_of_an_item_has_its_bound() {
     ];
     for (field, most, draft) in cases {
         scratch.write(items([draft(most)]));
-        let (named, why) = scratch.refused(items([draft(most + 1)]));
+        let (named, why) = scratch.write_error(items([draft(most + 1)]));
         assert_eq!(named, field);
         assert!(why.contains(&most.to_string()) && why.contains(&(most + 1).to_string()), "{why}");
     }
 }
 
 #[test]
-fn supersedes_has_its_bound() {
-    let scratch = Scratch::new();
+fn supersedes_is_accepted_up_to_its_limit() {
+    let scratch = ScratchStore::new();
     let old = scratch.write(items((0..=SUPERSEDES_MAX).map(|_| note("old")))).items;
     let draft = |n: usize| ItemDraft { supersedes: old[..n].to_vec(), ..note("new") };
-    assert_eq!(scratch.refused(items([draft(SUPERSEDES_MAX + 1)])).0, "supersedes");
+    assert_eq!(scratch.write_error(items([draft(SUPERSEDES_MAX + 1)])).0, "supersedes");
     scratch.write(items([draft(SUPERSEDES_MAX)]));
 }
 
 #[test]
-fn each_field_of_sources_edges_and_tombstones_has_its_bound() {
-    let scratch = Scratch::new();
+fn source_edge_and_tombstone_fields_are_accepted_up_to_limits() {
+    let scratch = ScratchStore::new();
     let one = scratch.write(items([note("one")])).items[0];
     let source = |draft: SourceDraft| Batch { sources: vec![draft], ..Batch::default() };
     let edge = |draft: EdgeDraft| Batch { edges: vec![draft], ..Batch::default() };
     let stone = |draft: TombstoneDraft| tombstones([draft]);
-    type Made<'a> = Box<dyn Fn(usize) -> Batch + 'a>;
-    let cases: [(&str, usize, Made<'_>); 8] = [
+    type BuildBatch<'a> = Box<dyn Fn(usize) -> Batch + 'a>;
+    let cases: [(&str, usize, BuildBatch<'_>); 8] = [
         (
             "source.kind",
             NAME_BYTES_MAX,
@@ -90,7 +90,7 @@ fn each_field_of_sources_edges_and_tombstones_has_its_bound() {
         ),
     ];
     for (field, most, batch) in cases {
-        assert_eq!(scratch.refused(batch(most + 1)).0, field);
+        assert_eq!(scratch.write_error(batch(most + 1)).0, field);
     }
     scratch.write(source(file(&long(URI_BYTES_MAX))));
     scratch.write(edge(EdgeDraft { note: long(TITLE_BYTES_MAX), ..link(one, one, 0.0) }));
@@ -99,41 +99,44 @@ fn each_field_of_sources_edges_and_tombstones_has_its_bound() {
 }
 
 #[test]
-fn values_out_of_their_range_are_refused() {
-    let scratch = Scratch::new();
+fn out_of_range_values_are_rejected() {
+    let scratch = ScratchStore::new();
     let one = scratch.write(items([note("one")])).items[0];
     let edge = |draft: EdgeDraft| Batch { edges: vec![draft], ..Batch::default() };
     for weight in [-0.5, 1.5, f32::NAN, f32::INFINITY] {
-        assert_eq!(scratch.refused(edge(link(one, one, weight))).0, "weight");
+        assert_eq!(scratch.write_error(edge(link(one, one, weight))).0, "weight");
     }
     let relation = "supersedes".to_owned();
-    assert_eq!(scratch.refused(edge(EdgeDraft { relation, ..link(one, one, 0.5) })).0, "relation");
+    assert_eq!(
+        scratch.write_error(edge(EdgeDraft { relation, ..link(one, one, 0.5) })).0,
+        "relation"
+    );
     let nameless = ItemDraft { kind: String::new(), ..note("x") };
-    assert_eq!(scratch.refused(items([nameless])).0, "kind");
+    assert_eq!(scratch.write_error(items([nameless])).0, "kind");
     let refless = ItemDraft { reference: Some(String::new()), ..note("x") };
-    assert_eq!(scratch.refused(items([refless])).0, "ref");
+    assert_eq!(scratch.write_error(items([refless])).0, "ref");
     for attributes in ["[]", "{", "nonsense", "{\"a\":1} x"] {
         let item = ItemDraft { attributes: attributes.to_owned(), ..note("x") };
-        assert_eq!(scratch.refused(items([item])).0, "attributes", "{attributes}");
+        assert_eq!(scratch.write_error(items([item])).0, "attributes", "{attributes}");
     }
     let backwards = ItemDraft {
         valid_from: Some(engine::Micros(2)),
         valid_to: Some(engine::Micros(1)),
         ..note("x")
     };
-    assert_eq!(scratch.refused(items([backwards])).0, "valid_to");
-    assert_eq!(scratch.refused(Batch::default()).0, "batch");
+    assert_eq!(scratch.write_error(items([backwards])).0, "valid_to");
+    assert_eq!(scratch.write_error(Batch::default()).0, "batch");
 }
 
 #[test]
-fn a_batch_has_its_bounds() {
-    let scratch = Scratch::new();
-    let (field, why) = scratch.refused(items((0..=BATCH_RECORDS_MAX).map(|_| note(""))));
+fn batches_are_accepted_up_to_their_limits() {
+    let scratch = ScratchStore::new();
+    let (field, why) = scratch.write_error(items((0..=BATCH_RECORDS_MAX).map(|_| note(""))));
     assert_eq!(field, "batch");
     assert!(why.contains("65537") && why.contains("65536"), "{why}");
     let text = long(TEXT_BYTES_MAX);
     let heavy = |n: usize| items((0..n).map(|_| ItemDraft { searchable: false, ..note(&text) }));
-    let (field, why) = scratch.refused(heavy(FRAME_BYTES_MAX / TEXT_BYTES_MAX));
+    let (field, why) = scratch.write_error(heavy(FRAME_BYTES_MAX / TEXT_BYTES_MAX));
     assert_eq!(field, "batch");
     assert!(why.contains(&FRAME_BYTES_MAX.to_string()), "{why}");
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::limits::COMPACT_FREE_BYTES_MIN;
 use engine::{
-    Batch, FullSpeed, ItemDraft, ItemId, ItemView, Model, Pace, ReembedError, Reencoder, Store,
-    WriteError, verify,
+    Batch, ItemDraft, ItemEncoder, ItemId, ItemView, Model, NoThrottle, ReembedError, Store,
+    Throttle, WriteError, verify,
 };
 use half::f16;
 use support_engine::failing_disk::{FailingDisk, Refuses};
@@ -16,7 +16,7 @@ use support_engine::listing::{Asked, listing};
 use support_engine::memory_disk::MemoryDisk;
 use support_engine::sample::{self, MODEL, Seals, halves, items, note};
 
-use super::scratch::{Scratch, near};
+use super::scratch_store::{ScratchStore, nearest_ids};
 
 const OTHER: Model = Model { fingerprint: [8; 32], dimensions: 3 };
 
@@ -28,9 +28,9 @@ fn vector(text: &str) -> Vec<f16> {
 }
 
 /// The other model, which calls `before` for each batch.
-struct Other<F>(F);
+struct TestEncoder<F>(F);
 
-impl<F: FnMut(usize)> Reencoder for Other<F> {
+impl<F: FnMut(usize)> ItemEncoder for TestEncoder<F> {
     fn model(&self) -> Model {
         OTHER
     }
@@ -46,7 +46,7 @@ fn with_vector(text: &str) -> ItemDraft {
 }
 
 /// Lists everything visible except the model, its embeddings and the results of vector search.
-fn shown(scratch: &Scratch) -> serde_json::Value {
+fn listing_of(scratch: &ScratchStore) -> serde_json::Value {
     let snapshot = scratch.snapshot();
     let asked = Asked::of(&snapshot, []).expect("no damage");
     let mut listed = listing(&snapshot, &asked).expect("no damage");
@@ -59,10 +59,10 @@ fn shown(scratch: &Scratch) -> serde_json::Value {
     listed
 }
 
-fn check_moved(scratch: &Scratch) {
+fn check_reembedded(scratch: &ScratchStore) {
     let snapshot = scratch.snapshot();
     assert_eq!(snapshot.model(), Some(OTHER));
-    for place in snapshot.places().expect("no damage") {
+    for place in snapshot.item_addresses().expect("no damage") {
         let text = snapshot.item(place).expect("no damage").text;
         if let Some(embedding) = snapshot.embedding(place).expect("no damage") {
             assert_eq!(embedding, vector(text), "{text}");
@@ -71,36 +71,38 @@ fn check_moved(scratch: &Scratch) {
 }
 
 #[test]
-fn every_embedding_is_of_the_new_model_and_nothing_else_changes() {
+fn reembedding_replaces_every_embedding_and_nothing_else() {
     for seals in [Seals(&[]), Seals(&[1, 3]), Seals(&[0, 1, 2, 3, 4, 5])] {
-        let mut scratch = Scratch::unmerged();
+        let mut scratch = ScratchStore::unmerged();
         sample::furnish(scratch.store(), seals, |_, _| {}).unwrap();
-        let (before, held) = (shown(&scratch), scratch.snapshot());
-        let vectors = held.counts().unwrap().vectors;
-        let done = scratch.store().reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
+        let (before, held) = (listing_of(&scratch), scratch.snapshot());
+        let vectors = held.row_counts().unwrap().vectors;
+        let done = scratch.store().reembed(&mut TestEncoder(|_| {}), &NoThrottle).unwrap();
         assert_eq!(done.items, vectors);
-        check_moved(&scratch);
-        assert_eq!(shown(&scratch), before);
+        check_reembedded(&scratch);
+        assert_eq!(listing_of(&scratch), before);
         assert_eq!(held.model(), Some(MODEL), "an older snapshot keeps its model");
-        assert!(!near(&scratch.snapshot(), &[1.0, 1.0, 1.0], &Default::default()).is_empty());
+        assert!(
+            !nearest_ids(&scratch.snapshot(), &[1.0, 1.0, 1.0], &Default::default()).is_empty()
+        );
         scratch.reopen();
-        check_moved(&scratch);
-        assert_eq!(shown(&scratch), before);
-        let again = scratch.store().reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
+        check_reembedded(&scratch);
+        assert_eq!(listing_of(&scratch), before);
+        let again = scratch.store().reembed(&mut TestEncoder(|_| {}), &NoThrottle).unwrap();
         assert_eq!(again.items, 0);
     }
 }
 
 #[test]
-fn what_is_written_meanwhile_moves_too() {
-    let mut scratch = Scratch::unmerged();
+fn writes_during_reembedding_get_the_new_model() {
+    let mut scratch = ScratchStore::unmerged();
     scratch.store().bind_model(MODEL).unwrap();
     scratch.write(items([with_vector("amber")]));
     scratch.seal();
     // Enough writes for a second round at the first call, and one for the end at the second; later calls may come while
     // writers wait.
     let mut calls = 0;
-    let mut other = Other(|_| {
+    let mut other = TestEncoder(|_| {
         calls += 1;
         let more = [70, 1, 0][calls.min(3) - 1];
         if more > 0 {
@@ -108,24 +110,24 @@ fn what_is_written_meanwhile_moves_too() {
             scratch.write(items(texts));
         }
     });
-    scratch.store().reembed(&mut other, &FullSpeed).unwrap();
-    check_moved(&scratch);
-    assert_eq!(scratch.snapshot().counts().unwrap().vectors, 72);
+    scratch.store().reembed(&mut other, &NoThrottle).unwrap();
+    check_reembedded(&scratch);
+    assert_eq!(scratch.snapshot().row_counts().unwrap().vectors, 72);
     scratch.reopen();
-    check_moved(&scratch);
+    check_reembedded(&scratch);
 }
 
 #[test]
-fn embeddings_of_the_old_model_are_refused_afterwards() {
-    let scratch = Scratch::new();
+fn old_model_embeddings_are_rejected_after_reembedding() {
+    let scratch = ScratchStore::new();
     scratch.store().bind_model(MODEL).unwrap();
     scratch.write(items([with_vector("amber")]));
     let same_width = Model { fingerprint: [9; 32], ..MODEL };
     let refused = Batch { embedded_by: Some(same_width), ..items([with_vector("birch")]) };
-    let (field, why) = scratch.refused(refused);
+    let (field, why) = scratch.write_error(refused);
     assert_eq!(field, "model", "{why}");
-    scratch.store().reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
-    let (field, _) = scratch.refused(items([with_vector("birch")]));
+    scratch.store().reembed(&mut TestEncoder(|_| {}), &NoThrottle).unwrap();
+    let (field, _) = scratch.write_error(items([with_vector("birch")]));
     assert_eq!(field, "embedding");
     let right = ItemDraft { embedding: vector("birch"), ..note("birch") };
     scratch.write(Batch { embedded_by: Some(OTHER), ..items([right]) });
@@ -161,12 +163,12 @@ fn segments(disk: &MemoryDisk) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_move_begins_only_with_room_for_all_and_ends_when_that_goes() {
+fn reembedding_requires_free_disk_space_throughout() {
     let disk = three_segments();
     let store = opened(Arc::new(disk.clone()));
     let (before, mut calls) = (segments(&disk), 0);
     disk.leave_free(COMPACT_FREE_BYTES_MIN);
-    let error = store.reembed(&mut Other(|_| calls += 1), &FullSpeed).unwrap_err();
+    let error = store.reembed(&mut TestEncoder(|_| calls += 1), &NoThrottle).unwrap_err();
     let ReembedError::NoRoom { wanted, free: COMPACT_FREE_BYTES_MIN } = error else {
         panic!("{error}")
     };
@@ -178,26 +180,26 @@ fn a_move_begins_only_with_room_for_all_and_ends_when_that_goes() {
     disk.leave_free(wanted);
     // Other files fill the disk meanwhile.
     let mut calls = 0;
-    let mut other = Other(|_| {
+    let mut other = TestEncoder(|_| {
         calls += 1;
         if calls == 2 {
             disk.leave_free(COMPACT_FREE_BYTES_MIN);
         }
     });
-    let error = store.reembed(&mut other, &FullSpeed).unwrap_err();
+    let error = store.reembed(&mut other, &NoThrottle).unwrap_err();
     assert!(matches!(error, ReembedError::NoRoom { .. }), "{error}");
     assert_eq!(calls, 2, "the third segment had no room left");
     assert_eq!(segments(&disk), before);
     store.write(items([note("writers go on")])).unwrap();
     disk.leave_free(u64::MAX);
-    store.reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
+    store.reembed(&mut TestEncoder(|_| {}), &NoThrottle).unwrap();
     assert_eq!(store.snapshot().model(), Some(OTHER));
 }
 
 /// Any operation may fail: the files of a failed migration are removed at once, even if a write has stopped the writer
 /// meanwhile.
 #[test]
-fn a_move_that_fails_leaves_no_file_behind() {
+fn failed_reembedding_leaves_no_file_behind() {
     let (mut postponed, mut stopped) = (0, 0);
     for at in 0.. {
         let beneath = three_segments();
@@ -208,27 +210,27 @@ fn a_move_that_fails_leaves_no_file_behind() {
             continue;
         };
         let mut calls = 0;
-        let mut other = Other(|_| {
+        let mut other = TestEncoder(|_| {
             calls += 1;
             if calls == 2 {
                 let _stops_the_writer_or_not = store.write(items([note("meanwhile")]));
             }
         });
-        match store.reembed(&mut other, &FullSpeed) {
+        match store.reembed(&mut other, &NoThrottle) {
             Ok(_) if !disk.has_refused() => break,
             Ok(_) => {}
             Err(ReembedError::Store(WriteError::Postponed { .. })) => {
                 postponed += 1;
                 let listed: Vec<_> = unlisted(&beneath);
                 assert_eq!(listed, [""; 0], "operation {at}");
-                store.reembed(&mut Other(|_| {}), &FullSpeed).expect("the disk works again");
+                store.reembed(&mut TestEncoder(|_| {}), &NoThrottle).expect("the disk works again");
             }
             Err(ReembedError::Store(WriteError::Stopped(_))) => {
                 stopped += 1;
                 assert_eq!(segments(&beneath), before, "operation {at}");
             }
             // The manifest may be on disk or not, so its files stay until the next open.
-            Err(ReembedError::Store(WriteError::Disk(_))) => assert!(store.stopped().is_some()),
+            Err(ReembedError::Store(WriteError::Disk(_))) => assert!(store.stop_reason().is_some()),
             Err(error) => panic!("operation {at}: {error}"),
         }
         drop(store);
@@ -240,7 +242,7 @@ fn a_move_that_fails_leaves_no_file_behind() {
 }
 
 /// Erases an item at a chosen moment between two segments.
-struct ErasesBetween<'a> {
+struct EraseDuringReembedding<'a> {
     store: &'a Store,
     target: ItemId,
     /// Moments to skip before that.
@@ -248,10 +250,10 @@ struct ErasesBetween<'a> {
     disk: &'a MemoryDisk,
 }
 
-impl Pace for ErasesBetween<'_> {
-    fn wrote(&self, bytes: usize) -> bool {
+impl Throttle for EraseDuringReembedding<'_> {
+    fn after_write(&self, bytes: usize) -> bool {
         if bytes == 0 && self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.store.erase(&[self.target.0], "eraser", "asked for", &FullSpeed).expect("it can");
+            self.store.erase(&[self.target.0], "eraser", "asked for", &NoThrottle).expect("it can");
             assert_eq!(self.store.erasures_pending().expect("it takes writes"), 0);
             for (name, bytes) in self.disk.files() {
                 assert!(!bytes.windows(5).any(|it| it == b"amber"), "{name} has what was erased");
@@ -264,23 +266,23 @@ impl Pace for ErasesBetween<'_> {
 /// An erasure does not wait for the end of a migration: it runs between two segments, and no file keeps the bytes, the
 /// migration's unpublished files included.
 #[test]
-fn an_erasure_passes_a_move_and_takes_back_what_it_made() {
+fn concurrent_erasure_discards_reembedded_segments() {
     for moment in 1..=4 {
         let disk = three_segments();
         let store = opened(Arc::new(disk.clone()));
         let snapshot = store.snapshot();
-        let first = snapshot.places().unwrap().next().unwrap();
+        let first = snapshot.item_addresses().unwrap().next().unwrap();
         let target = snapshot.id(first).unwrap();
         drop(snapshot);
         let left = AtomicUsize::new(moment);
-        let pace = ErasesBetween { store: &store, target, left, disk: &disk };
+        let pace = EraseDuringReembedding { store: &store, target, left, disk: &disk };
         let mut embedded = 0;
-        let done = store.reembed(&mut Other(|count| embedded += count), &pace).unwrap();
+        let done = store.reembed(&mut TestEncoder(|count| embedded += count), &pace).unwrap();
         let snapshot = store.snapshot();
         assert_eq!(snapshot.model(), Some(OTHER));
         assert_eq!(snapshot.find(target).unwrap(), None);
-        assert_eq!(snapshot.counts().unwrap().vectors, 2);
-        for place in snapshot.places().unwrap() {
+        assert_eq!(snapshot.row_counts().unwrap().vectors, 2);
+        for place in snapshot.item_addresses().unwrap() {
             let text = snapshot.item(place).unwrap().text;
             assert_eq!(snapshot.embedding(place).unwrap().unwrap(), vector(text), "{text}");
         }
@@ -293,32 +295,32 @@ fn an_erasure_passes_a_move_and_takes_back_what_it_made() {
 }
 
 /// Cancels the work after some calls.
-struct EndAfter(AtomicUsize);
+struct CancelAfterCalls(AtomicUsize);
 
-impl Pace for EndAfter {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for CancelAfterCalls {
+    fn after_write(&self, _bytes: usize) -> bool {
         self.0.fetch_sub(1, Ordering::SeqCst) > 1
     }
 }
 
 #[test]
-fn a_move_that_is_ended_or_fails_leaves_the_old_model() {
-    let mut scratch = Scratch::unmerged();
+fn cancelled_or_failed_reembedding_keeps_the_old_model() {
+    let mut scratch = ScratchStore::unmerged();
     sample::furnish(scratch.store(), Seals(&[0, 1, 4]), |_, _| {}).unwrap();
-    let before = shown(&scratch);
+    let before = listing_of(&scratch);
     // Each of three segments needs an embedding call and a file write at least.
     for calls in 1..=4 {
-        let pace = EndAfter(AtomicUsize::new(calls));
-        let error = scratch.store().reembed(&mut Other(|_| {}), &pace).unwrap_err();
+        let pace = CancelAfterCalls(AtomicUsize::new(calls));
+        let error = scratch.store().reembed(&mut TestEncoder(|_| {}), &pace).unwrap_err();
         assert!(matches!(error, ReembedError::Cancelled), "{error}");
         assert_eq!(scratch.snapshot().model(), Some(MODEL));
-        assert_eq!(shown(&scratch), before);
-        assert_eq!(unlisted(&*scratch.ground().disk), [""; 0], "after {calls} calls");
+        assert_eq!(listing_of(&scratch), before);
+        assert_eq!(unlisted(&*scratch.env().disk), [""; 0], "after {calls} calls");
         scratch.reopen();
-        assert_eq!(shown(&scratch), before);
+        assert_eq!(listing_of(&scratch), before);
     }
-    struct Broken;
-    impl Reencoder for Broken {
+    struct FailingEncoder;
+    impl ItemEncoder for FailingEncoder {
         fn model(&self) -> Model {
             OTHER
         }
@@ -326,11 +328,11 @@ fn a_move_that_is_ended_or_fails_leaves_the_old_model() {
             Ok(vec![vec![f16::NAN; 3]; items.len()])
         }
     }
-    let error = scratch.store().reembed(&mut Broken, &FullSpeed).unwrap_err();
+    let error = scratch.store().reembed(&mut FailingEncoder, &NoThrottle).unwrap_err();
     assert!(matches!(error, ReembedError::Encoder(_)), "{error}");
     let wide = Model { dimensions: 5000, ..OTHER };
-    struct Wide(Model);
-    impl Reencoder for Wide {
+    struct WrongWidthEncoder(Model);
+    impl ItemEncoder for WrongWidthEncoder {
         fn model(&self) -> Model {
             self.0
         }
@@ -338,8 +340,8 @@ fn a_move_that_is_ended_or_fails_leaves_the_old_model() {
             Err("never asked".to_owned())
         }
     }
-    let error = scratch.store().reembed(&mut Wide(wide), &FullSpeed).unwrap_err();
+    let error = scratch.store().reembed(&mut WrongWidthEncoder(wide), &NoThrottle).unwrap_err();
     assert!(matches!(error, ReembedError::Store(WriteError::Refused { .. })), "{error}");
-    scratch.store().reembed(&mut Other(|_| {}), &FullSpeed).unwrap();
-    check_moved(&scratch);
+    scratch.store().reembed(&mut TestEncoder(|_| {}), &NoThrottle).unwrap();
+    check_reembedded(&scratch);
 }

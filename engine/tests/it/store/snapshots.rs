@@ -7,7 +7,7 @@ use engine::{ItemDraft, Snapshot};
 use support_engine::listing::{Asked, listing};
 use support_engine::sample::{self, MODEL, Seals, hide, items, note, tombstones};
 
-use super::scratch::Scratch;
+use super::scratch_store::ScratchStore;
 
 fn listed(snapshot: &Snapshot) -> serde_json::Value {
     let asked = Asked::of(snapshot, []).expect("no damage");
@@ -15,8 +15,8 @@ fn listed(snapshot: &Snapshot) -> serde_json::Value {
 }
 
 #[test]
-fn a_snapshot_shows_its_commit_and_nothing_later() {
-    let scratch = Scratch::new();
+fn snapshot_shows_its_commit_and_nothing_later() {
+    let scratch = ScratchStore::new();
     let mut seen = Vec::new();
     sample::furnish(scratch.store(), Seals(&[1, 3]), |store, written| {
         let snapshot = store.snapshot();
@@ -32,8 +32,8 @@ fn a_snapshot_shows_its_commit_and_nothing_later() {
 
 /// A snapshot outlives the files that it reads and the store that it came from.
 #[test]
-fn a_snapshot_outlives_its_store_and_its_logs() {
-    let mut scratch = Scratch::new();
+fn snapshot_outlives_its_store_and_logs() {
+    let mut scratch = ScratchStore::new();
     sample::furnish(scratch.store(), Seals(&[2]), |_, _| {}).unwrap();
     let snapshot = scratch.snapshot();
     let then = listed(&snapshot);
@@ -48,10 +48,10 @@ fn a_snapshot_outlives_its_store_and_its_logs() {
 /// Readers on other threads list one snapshot each again and again, then the next snapshot, while a writer adds,
 /// replaces, hides and seals.
 #[test]
-fn readers_and_the_writer_do_not_disturb_one_another() {
+fn concurrent_readers_see_monotonic_consistent_snapshots() {
     const COMMITS: u64 = 60;
     const READERS: usize = 3;
-    let scratch = Scratch::new();
+    let scratch = ScratchStore::new();
     scratch.store().bind_model(MODEL).unwrap();
     scratch.write(items([note("word 0")]));
     let done = AtomicBool::new(false);
@@ -95,15 +95,15 @@ fn readers_and_the_writer_do_not_disturb_one_another() {
 }
 
 #[test]
-fn each_new_snapshot_is_told_of() {
-    let scratch = Scratch::new();
+fn commit_listener_is_called_for_every_new_snapshot() {
+    let scratch = ScratchStore::new();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let tell = move || {
         counted.fetch_add(1, Ordering::SeqCst);
     };
-    assert!(scratch.store().tell_of_news(tell));
-    assert!(!scratch.store().tell_of_news(|| {}), "the first stays");
+    assert!(scratch.store().on_commit(tell));
+    assert!(!scratch.store().on_commit(|| {}), "the first stays");
     sample::furnish(scratch.store(), Seals(&[]), |_, written| {
         assert!(count.load(Ordering::SeqCst) > 0, "commit {}", written.seq);
         count.store(0, Ordering::SeqCst);

@@ -4,13 +4,13 @@ use engine::{Batch, EdgeDraft, ItemDraft, Micros, SourceDraft, SourceId, Status}
 use support_engine::ground::{SeededRandom, SteppingClock};
 use support_engine::sample::{self, MODEL, file, full_item, items, link, note};
 
-use super::scratch::{Scratch, place};
+use super::scratch_store::{ScratchStore, address_of};
 
 /// Reads back every field of [`sample::full_item`] and its source.
-fn assert_full(scratch: &Scratch, written: &engine::Written) {
+fn assert_full(scratch: &ScratchStore, written: &engine::CommitInfo) {
     let snapshot = scratch.snapshot();
     let draft = full_item();
-    let at = place(&snapshot, written.items[1]);
+    let at = address_of(&snapshot, written.items[1]);
     let item = snapshot.item(at).expect("no damage");
     assert_eq!(item.id, written.items[1]);
     assert_eq!(item.seq, written.seq);
@@ -38,9 +38,9 @@ fn assert_full(scratch: &Scratch, written: &engine::Written) {
     assert_eq!((source.recorded_by, source.via), ("ada", "ingest"));
 }
 
-fn assert_bare(scratch: &Scratch, written: &engine::Written) {
+fn assert_bare(scratch: &ScratchStore, written: &engine::CommitInfo) {
     let snapshot = scratch.snapshot();
-    let at = place(&snapshot, written.items[0]);
+    let at = address_of(&snapshot, written.items[0]);
     let item = snapshot.item(at).expect("no damage");
     assert_eq!((item.reference, item.source, item.span), (None, None, None));
     assert_eq!((item.title, item.text, item.attributes), ("", "bare", ""));
@@ -58,8 +58,8 @@ fn assert_bare(scratch: &Scratch, written: &engine::Written) {
 }
 
 #[test]
-fn every_field_is_read_as_it_was_written_in_the_tail_sealed_and_replayed() {
-    let mut scratch = Scratch::new();
+fn fields_roundtrip_in_tail_segment_and_replayed_wal() {
+    let mut scratch = ScratchStore::new();
     scratch.store().bind_model(MODEL).unwrap();
     let source = scratch.store().new_source_id();
     let (bare, full) = (scratch.store().new_item_id(), scratch.store().new_item_id());
@@ -82,7 +82,7 @@ fn every_field_is_read_as_it_was_written_in_the_tail_sealed_and_replayed() {
         ])
     });
     assert_eq!((written.sources[0], &written.items[..]), (source, &[bare, full][..]));
-    let check = |scratch: &Scratch| {
+    let check = |scratch: &ScratchStore| {
         assert_full(scratch, &written);
         assert_bare(scratch, &written);
     };
@@ -96,8 +96,8 @@ fn every_field_is_read_as_it_was_written_in_the_tail_sealed_and_replayed() {
 }
 
 #[test]
-fn ids_and_commits_rise() {
-    let scratch = Scratch::new();
+fn ids_and_commit_numbers_increase() {
+    let scratch = ScratchStore::new();
     let mut last = None;
     for n in 1..=20 {
         let written = scratch.write(items([note("one"), note("two")]));
@@ -110,27 +110,30 @@ fn ids_and_commits_rise() {
 }
 
 #[test]
-fn a_batch_with_one_wrong_record_leaves_nothing_behind() {
-    let mut scratch = Scratch::new();
+fn batch_with_one_invalid_record_writes_nothing() {
+    let mut scratch = ScratchStore::new();
     let first = scratch.write(items([note("first")]));
     let batch = Batch {
         sources: vec![file("file:///lost")],
         edges: vec![link(first.items[0], engine::ItemId(99), 0.5)],
         ..items([note("lost")])
     };
-    assert_eq!(scratch.refused(batch).0, "to");
+    assert_eq!(scratch.write_error(batch).0, "to");
     for _ in 0..2 {
         let snapshot = scratch.snapshot();
-        assert_eq!((snapshot.counts().unwrap().items, snapshot.counts().unwrap().sources), (1, 0));
-        assert!(snapshot.sources_of_uri("file:///lost").unwrap().is_empty());
+        assert_eq!(
+            (snapshot.row_counts().unwrap().items, snapshot.row_counts().unwrap().sources),
+            (1, 0)
+        );
+        assert!(snapshot.sources_by_uri("file:///lost").unwrap().is_empty());
         scratch.reopen();
     }
     assert_eq!(scratch.write(items([note("next")])).seq, 2);
 }
 
 #[test]
-fn ids_that_are_taken_are_refused() {
-    let scratch = Scratch::new();
+fn duplicate_ids_are_rejected() {
+    let scratch = ScratchStore::new();
     let (one, two) = (note("one"), note("two"));
     let written = scratch.write(Batch { sources: vec![file("file:///a")], ..items([one, two]) });
     let [one, two] = written.items[..] else { panic!("two items were written") };
@@ -141,62 +144,62 @@ fn ids_that_are_taken_are_refused() {
     let with_id = |id| EdgeDraft { id: Some(id), ..link(one, two, 0.9) };
     let item = ItemDraft { id: Some(one), ..note("again") };
     let source = SourceDraft { id: Some(written.sources[0]), ..file("file:///b") };
-    assert_eq!(scratch.refused(items([item])).0, "id");
+    assert_eq!(scratch.write_error(items([item])).0, "id");
     let sources = Batch { sources: vec![source], ..Batch::default() };
-    assert_eq!(scratch.refused(sources).0, "source.id");
-    assert_eq!(scratch.refused(again(with_id(edge))).0, "edge.id");
-    assert_eq!(scratch.refused(twice(with_id(engine::EdgeId(77)))).0, "edge.id");
+    assert_eq!(scratch.write_error(sources).0, "source.id");
+    assert_eq!(scratch.write_error(again(with_id(edge))).0, "edge.id");
+    assert_eq!(scratch.write_error(twice(with_id(engine::EdgeId(77)))).0, "edge.id");
     // A hidden edge keeps its id, which the tombstone names.
     scratch.write(sample::tombstones([sample::hide_edge(edge)]));
-    assert_eq!(scratch.refused(again(with_id(edge))).0, "edge.id");
+    assert_eq!(scratch.write_error(again(with_id(edge))).0, "edge.id");
     // A tombstone names an item or an edge by the number alone, so both share one id space.
-    assert_eq!(scratch.refused(again(with_id(engine::EdgeId(one.0)))).0, "edge.id");
+    assert_eq!(scratch.write_error(again(with_id(engine::EdgeId(one.0)))).0, "edge.id");
     let item = ItemDraft { id: Some(engine::ItemId(edge.0)), ..note("an edge's") };
-    assert_eq!(scratch.refused(items([item])).0, "id");
+    assert_eq!(scratch.write_error(items([item])).0, "id");
     let id = scratch.store().new_item_id();
     let both = Batch {
         edges: vec![with_id(engine::EdgeId(id.0))],
         ..items([ItemDraft { id: Some(id), ..note("both") }])
     };
-    assert_eq!(scratch.refused(both).0, "edge.id");
+    assert_eq!(scratch.write_error(both).0, "edge.id");
 }
 
 /// Zero means "none" in the columns, and so does the earliest time: stored as values, they would be read as absent.
 #[test]
-fn values_that_stand_for_nothing_are_refused() {
-    let scratch = Scratch::new();
+fn sentinel_values_are_rejected() {
+    let scratch = ScratchStore::new();
     let source = SourceDraft { id: Some(SourceId(0)), ..file("file:///a") };
     let batch = Batch { sources: vec![source], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "source.id");
+    assert_eq!(scratch.write_error(batch).0, "source.id");
     let item = ItemDraft { id: Some(engine::ItemId(0)), ..note("zero") };
-    assert_eq!(scratch.refused(items([item])).0, "id");
+    assert_eq!(scratch.write_error(items([item])).0, "id");
     let never = Some(Micros(i64::MIN));
     let from = ItemDraft { valid_from: never, ..note("never") };
     let to = ItemDraft { valid_to: never, ..note("never") };
     let at = ItemDraft { recorded_at: never, ..note("never") };
-    assert_eq!(scratch.refused(items([from])).0, "valid_from");
-    assert_eq!(scratch.refused(items([to])).0, "valid_to");
-    assert_eq!(scratch.refused(items([at])).0, "recorded_at");
+    assert_eq!(scratch.write_error(items([from])).0, "valid_from");
+    assert_eq!(scratch.write_error(items([to])).0, "valid_to");
+    assert_eq!(scratch.write_error(items([at])).0, "recorded_at");
     let one = scratch.write(items([note("one")])).items[0];
     let edge = EdgeDraft { valid_to: never, ..link(one, one, 0.5) };
     let batch = Batch { edges: vec![edge], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "valid_to");
+    assert_eq!(scratch.write_error(batch).0, "valid_to");
     let edge = EdgeDraft { id: Some(engine::EdgeId(0)), ..link(one, one, 0.5) };
     let batch = Batch { edges: vec![edge], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "edge.id");
+    assert_eq!(scratch.write_error(batch).0, "edge.id");
     let edge =
         EdgeDraft { valid_from: Some(Micros(2)), valid_to: Some(Micros(1)), ..link(one, one, 0.5) };
     let batch = Batch { edges: vec![edge], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "valid_to");
+    assert_eq!(scratch.write_error(batch).0, "valid_to");
 }
 
 #[test]
-fn a_ref_belongs_to_one_current_item() {
-    let scratch = Scratch::new();
+fn ref_is_unique_among_current_items() {
+    let scratch = ScratchStore::new();
     let named = |text| ItemDraft { reference: Some("adr/1".to_owned()), ..note(text) };
     let first = scratch.write(items([named("first")])).items[0];
-    assert_eq!(scratch.refused(items([named("second")])).0, "ref");
-    assert_eq!(scratch.refused(items([note("x"), named("y"), named("z")])).0, "ref");
+    assert_eq!(scratch.write_error(items([named("second")])).0, "ref");
+    assert_eq!(scratch.write_error(items([note("x"), named("y"), named("z")])).0, "ref");
     let replacing = ItemDraft { supersedes: vec![first], ..named("second") };
     let second = scratch.write(items([replacing])).items[0];
     let snapshot = scratch.snapshot();
@@ -208,13 +211,13 @@ fn a_ref_belongs_to_one_current_item() {
     assert_eq!(scratch.snapshot().find_ref("adr/1").unwrap(), None);
     let third = scratch.write(items([named("third")])).items[0];
     let snapshot = scratch.snapshot();
-    assert_eq!(snapshot.find_ref("adr/1").unwrap(), Some(place(&snapshot, third)));
-    assert_eq!(snapshot.status(place(&snapshot, third)), Ok(Status::Current));
+    assert_eq!(snapshot.find_ref("adr/1").unwrap(), Some(address_of(&snapshot, third)));
+    assert_eq!(snapshot.status(address_of(&snapshot, third)), Ok(Status::Current));
 }
 
 #[test]
-fn the_versions_of_a_file_and_its_items_come_in_order() {
-    let mut scratch = Scratch::new();
+fn source_versions_and_items_are_returned_in_order() {
+    let mut scratch = ScratchStore::new();
     let mut sources = Vec::new();
     let mut written = Vec::new();
     for text in ["one", "two", "three"] {
@@ -230,40 +233,40 @@ fn the_versions_of_a_file_and_its_items_come_in_order() {
     }
     for _ in 0..2 {
         let snapshot = scratch.snapshot();
-        let versions = snapshot.sources_of_uri("file:///a").unwrap();
+        let versions = snapshot.sources_by_uri("file:///a").unwrap();
         assert_eq!(versions.iter().map(|source| source.id).collect::<Vec<_>>(), sources);
         for (&id, items) in sources.iter().zip(&written) {
-            assert_eq!(super::scratch::ids(&snapshot, snapshot.items_of_source(id)), *items);
+            assert_eq!(super::scratch_store::ids(&snapshot, snapshot.items_by_source(id)), *items);
         }
         scratch.reopen();
     }
 }
 
 #[test]
-fn links_to_what_is_not_there_are_refused() {
-    let scratch = Scratch::new();
+fn references_to_missing_rows_are_rejected() {
+    let scratch = ScratchStore::new();
     let one = scratch.write(items([note("one")])).items[0];
     let missing = Some(SourceId(5));
     let item = ItemDraft { source: missing, ..note("sourceless") };
-    assert_eq!(scratch.refused(items([item])).0, "source");
+    assert_eq!(scratch.write_error(items([item])).0, "source");
     let edge = EdgeDraft { source: missing, ..link(one, one, 0.5) };
     let batch = Batch { edges: vec![edge], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "source");
+    assert_eq!(scratch.write_error(batch).0, "source");
     let batch = Batch { edges: vec![link(engine::ItemId(9), one, 0.5)], ..Batch::default() };
-    assert_eq!(scratch.refused(batch).0, "from");
+    assert_eq!(scratch.write_error(batch).0, "from");
     let batch = sample::tombstones([sample::hide(engine::ItemId(9))]);
-    assert_eq!(scratch.refused(batch).0, "target");
+    assert_eq!(scratch.write_error(batch).0, "target");
 }
 
 #[test]
-fn the_same_ground_makes_the_same_bytes() {
+fn deterministic_env_writes_identical_bytes() {
     let bytes = || {
         let disk = support_engine::memory_disk::MemoryDisk::default();
-        let ground = engine::Ground {
+        let ground = engine::Env {
             disk: std::sync::Arc::new(disk.clone()),
             clock: std::sync::Arc::new(SteppingClock::default()),
             random: std::sync::Arc::new(SeededRandom::new(1)),
-            far: None,
+            replication_sink: None,
         };
         let store = engine::Store::open(ground, engine::Options::default()).unwrap();
         sample::furnish(&store, sample::Seals(&[2]), |_, _| {}).unwrap();

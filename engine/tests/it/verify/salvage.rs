@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{Batch, FullSpeed, ItemDraft, Options, Record, Salvage, Salvaged, Status, Store};
+use engine::{
+    Batch, ItemDraft, NoThrottle, Options, Record, Salvage, SalvageReport, Status, Store,
+};
 use support_engine::failing_disk::FailingDisk;
 use support_engine::golden::Golden;
 use support_engine::ground::{self, Dice};
@@ -25,9 +27,9 @@ const TRAILER_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 32;
 
 /// The contents of rows, except links to lost rows.
-type Told = BTreeMap<(u8, u128, u64), String>;
+type RowsById = BTreeMap<(u8, u128, u64), String>;
 
-fn tell(record: &Record<'_>, into: &mut Told) {
+fn collect_record(record: &Record<'_>, into: &mut RowsById) {
     let (mut key, value) = match record {
         Record::Source(it) => ((0, it.id.0, 0), format!("{it:?}")),
         Record::Item(it, status) => {
@@ -52,22 +54,23 @@ fn tell(record: &Record<'_>, into: &mut Told) {
 }
 
 /// The contents of an undamaged store.
-fn shown(files: &Files) -> Told {
+fn listing_of(files: &Files) -> RowsById {
     let disk = Arc::new(MemoryDisk::holding(files.clone()));
-    let snapshot = engine::Reader::open(disk).expect("the sample is as it was made").snapshot();
-    let mut told = Told::new();
+    let snapshot =
+        engine::StoreReader::open(disk).expect("the sample is as it was made").snapshot();
+    let mut told = RowsById::new();
     for record in snapshot.records() {
-        tell(&record.expect("the sample is as it was made"), &mut told);
+        collect_record(&record.expect("the sample is as it was made"), &mut told);
     }
     told
 }
 
-fn salvaged(files: &Files) -> (Told, Salvaged) {
+fn salvaged(files: &Files) -> (RowsById, SalvageReport) {
     let disk = MemoryDisk::holding(files.clone());
     let salvage = Salvage::read(&disk, &mut |_| {}).expect("the sample is as it was made");
-    let mut told = Told::new();
+    let mut told = RowsById::new();
     let report = salvage.records(&mut |_, record| {
-        tell(&record, &mut told);
+        collect_record(&record, &mut told);
         Ok::<_, ()>(())
     });
     assert_eq!(disk.files(), *files, "nothing is changed");
@@ -75,7 +78,7 @@ fn salvaged(files: &Files) -> (Told, Salvaged) {
 }
 
 /// Asserts that everything recovered was in the store; returns the recovered rows.
-fn assert_nothing_wrong(files: &Files, all: &Told, what: &str) -> Told {
+fn assert_nothing_wrong(files: &Files, all: &RowsById, what: &str) -> RowsById {
     let (told, _) = salvaged(files);
     for (key, value) in &told {
         assert_eq!(all.get(key), Some(value), "{what}: {key:?}");
@@ -84,7 +87,7 @@ fn assert_nothing_wrong(files: &Files, all: &Told, what: &str) -> Told {
 }
 
 #[test]
-fn a_whole_store_comes_out_whole() {
+fn intact_store_is_salvaged_completely() {
     let mut stores: Vec<(String, Files)> =
         Golden::kept().unwrap().into_iter().map(|it| (it.name, it.files)).collect();
     let small = SmallStore::new();
@@ -95,21 +98,21 @@ fn a_whole_store_comes_out_whole() {
         let still = ground::still(Arc::new(disk.clone()), seed);
         let store = Store::open(still, ground::unmerged()).unwrap();
         random_store::fill(&store, seed, 25, seed % 2 == 0);
-        store.erase_pending(&FullSpeed).unwrap();
+        store.erase_pending(&NoThrottle).unwrap();
         stores.push((format!("random {seed}"), disk.files()));
     }
     for (name, files) in stores {
         let (told, report) = salvaged(&files);
-        assert_eq!(told, shown(&files), "{name}");
+        assert_eq!(told, listing_of(&files), "{name}");
         // The frames that a torn log omits were never acknowledged.
-        assert!(report.is_whole() || name.ends_with("torn"), "{name}: {report:#?}");
+        assert!(report.is_lossless() || name.ends_with("torn"), "{name}: {report:#?}");
     }
 }
 
 #[test]
-fn without_one_file_the_rows_of_all_others_come_out() {
+fn missing_file_loses_only_its_own_rows() {
     let store = SmallStore::new();
-    let all = shown(&store.closed);
+    let all = listing_of(&store.closed);
     for name in store.closed.keys() {
         let mut files = store.closed.clone();
         files.remove(name);
@@ -118,13 +121,13 @@ fn without_one_file_the_rows_of_all_others_come_out() {
             assert_eq!(told, all, "{name}");
         } else {
             assert!(!told.is_empty() && told.len() < all.len(), "{name}");
-            assert!(!salvaged(&files).1.is_whole(), "{name}");
+            assert!(!salvaged(&files).1.is_lossless(), "{name}");
         }
     }
 }
 
 /// If a tombstone is lost with its file, its target may reappear; everything else is as it was.
-fn assert_nothing_wrong_but_hidden(files: &Files, all: &Told, what: &str) -> Told {
+fn assert_nothing_wrong_but_hidden(files: &Files, all: &RowsById, what: &str) -> RowsById {
     let (told, _) = salvaged(files);
     for (key, value) in &told {
         let bare = |text: &String| text.split_once(' ').map(|(_, rest)| rest.to_owned());
@@ -134,9 +137,9 @@ fn assert_nothing_wrong_but_hidden(files: &Files, all: &Told, what: &str) -> Tol
 }
 
 #[test]
-fn no_flipped_byte_brings_out_anything_wrong() {
+fn byte_flips_never_salvage_wrong_rows() {
     let store = SmallStore::new();
-    let all = shown(&store.closed);
+    let all = listing_of(&store.closed);
     for (name, bytes) in &store.closed {
         let of_others = {
             let mut files = store.closed.clone();
@@ -157,9 +160,9 @@ fn no_flipped_byte_brings_out_anything_wrong() {
 
 /// Frames after a damaged one are recovered, too.
 #[test]
-fn a_damaged_frame_loses_its_commit_alone() {
+fn corrupt_wal_frame_loses_only_its_commit() {
     let store = SmallStore::new();
-    let all = shown(&store.closed);
+    let all = listing_of(&store.closed);
     let name = store.log_name();
     for frame in store.frames() {
         for at in [frame.start + 1, frame.start + 9, frame.end - 1] {
@@ -236,9 +239,9 @@ fn item_bytes(file: &[u8], columns: &BTreeMap<u16, Range<usize>>, row: usize) ->
 }
 
 #[test]
-fn every_item_whose_pages_are_whole_comes_out() {
+fn items_on_intact_pages_are_salvaged() {
     let files = large();
-    let all = shown(&files);
+    let all = listing_of(&files);
     let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
     let file = &files[name];
     let columns = columns(file);
@@ -270,9 +273,9 @@ fn every_item_whose_pages_are_whole_comes_out() {
 }
 
 #[test]
-fn a_lost_trailer_loses_nothing_else() {
+fn lost_trailer_loses_no_rows() {
     let files = large();
-    let all = shown(&files);
+    let all = listing_of(&files);
     let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
     for at in [1, 20, 40, 60] {
         let mut files = files.clone();
@@ -285,9 +288,9 @@ fn a_lost_trailer_loses_nothing_else() {
 
 /// If the directory is lost, items, sources and tombstones are found by the header.
 #[test]
-fn a_lost_directory_loses_no_items() {
+fn lost_column_directory_loses_no_items() {
     let files = large();
-    let all = shown(&files);
+    let all = listing_of(&files);
     let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
     let mut files = files.clone();
     let file = files.get_mut(name).unwrap();
@@ -297,11 +300,14 @@ fn a_lost_directory_loses_no_items() {
     let items = told.keys().filter(|key| key.0 == 1).count();
     assert_eq!(items, LARGE_ITEMS);
     assert!(told.iter().all(|(key, value)| all[key] == *value));
-    assert!(!report.is_whole() && report.files.iter().any(|it| it.lost.edges == 400), "{report:?}");
+    assert!(
+        !report.is_lossless() && report.files.iter().any(|it| it.lost.edges == 400),
+        "{report:?}"
+    );
 }
 
 /// Makes one segment of many pages with rows of every kind and every column in use.
-fn rich() -> Files {
+fn store_with_all_tables() -> Files {
     const SOURCES: usize = 2500;
     const EDGES: usize = 10_000;
     let disk = MemoryDisk::default();
@@ -340,13 +346,14 @@ fn rich() -> Files {
 
 /// For any lost part of a segment, the report accounts for each row that is not recovered.
 #[test]
-fn every_row_that_does_not_come_out_is_reported() {
-    let files = rich();
-    let all = shown(&files);
+fn every_lost_row_is_reported() {
+    let files = store_with_all_tables();
+    let all = listing_of(&files);
     let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
     let file = &files[name];
     let columns = columns(file);
-    let count = |told: &Told, table: u8| told.keys().filter(|key| key.0 == table).count() as u64;
+    let count =
+        |told: &RowsById, table: u8| told.keys().filter(|key| key.0 == table).count() as u64;
     let (mut hit, mut lossy) = (BTreeSet::new(), [0; 4]);
     for page in 0..file.len().div_ceil(PAGE_BYTES) {
         let damaged = page * PAGE_BYTES..((page + 1) * PAGE_BYTES).min(file.len());
@@ -357,12 +364,12 @@ fn every_row_that_does_not_come_out_is_reported() {
         files.get_mut(name).unwrap()[damaged.clone()].fill(0xa5);
         let (told, report) = salvaged(&files);
         let of_file = report.files.iter().find(|it| it.name == *name).unwrap();
-        let (lost, left) = (of_file.lost, report.left_out);
+        let (lost, left) = (of_file.lost, report.dropped);
         let counts = [
-            (lost.sources, left.sources, report.given.sources),
-            (lost.items, 0, report.given.items),
-            (lost.edges, left.edges, report.given.edges),
-            (lost.tombstones, 0, report.given.tombstones),
+            (lost.sources, left.sources, report.recovered.sources),
+            (lost.items, 0, report.recovered.items),
+            (lost.edges, left.edges, report.recovered.edges),
+            (lost.tombstones, 0, report.recovered.tombstones),
         ];
         let mut unaccounted = 0;
         for (table, (lost, left, given)) in (0..).zip(counts) {
@@ -374,7 +381,7 @@ fn every_row_that_does_not_come_out_is_reported() {
         // If the flag of a tombstone is lost, its target may have been erased.
         assert_eq!(unaccounted, left.erased, "page {page}");
         assert!(of_file.lost.total() == 0 || !of_file.reasons.is_empty(), "page {page}");
-        assert!(told == all || !report.is_whole(), "page {page}");
+        assert!(told == all || !report.is_lossless(), "page {page}");
     }
     let unused = |at: &Range<usize>| at.is_empty();
     let due = columns.iter().filter(|(_, at)| !unused(at)).map(|(number, _)| *number).collect();
@@ -384,12 +391,12 @@ fn every_row_that_does_not_come_out_is_reported() {
 
 /// An unreadable file loses as many rows as the manifest states, or an unknown number without a manifest.
 #[test]
-fn a_file_that_cannot_be_read_is_never_told_as_nothing_lost() {
+fn unreadable_file_is_never_reported_as_lossless() {
     let store = SmallStore::new();
     let name = store.closed.keys().find(|name| name.starts_with("segment-")).unwrap();
     let of = |files: &Files, name: &str| {
         let (_, report) = salvaged(files);
-        assert!(!report.is_whole(), "{name}");
+        assert!(!report.is_lossless(), "{name}");
         report.files.into_iter().find(|it| it.name == *name).unwrap()
     };
     let whole = salvaged(&store.closed).1;
@@ -397,19 +404,19 @@ fn a_file_that_cannot_be_read_is_never_told_as_nothing_lost() {
     let mut files = store.closed.clone();
     files.insert(name.clone(), b"short".to_vec());
     let found = of(&files, name);
-    assert!(rows.total() > 0 && found.lost == rows && !found.is_more_lost, "{found:?}");
+    assert!(rows.total() > 0 && found.lost == rows && !found.has_unknown_losses, "{found:?}");
     files.retain(|name, _| !name.starts_with("manifest-"));
     let found = of(&files, name);
-    assert!(found.lost.total() == 0 && found.is_more_lost, "{found:?}");
+    assert!(found.lost.total() == 0 && found.has_unknown_losses, "{found:?}");
     let log = store.log_name();
     for at in [20, store.frames()[0].start + 40] {
         let mut files = files.clone();
         files.get_mut(log).unwrap()[at] ^= 1;
-        assert!(of(&files, log).is_more_lost, "byte {at}");
+        assert!(of(&files, log).has_unknown_losses, "byte {at}");
     }
     let mut files = store.closed.clone();
     files.remove(log);
-    assert!(of(&files, log).is_more_lost);
+    assert!(of(&files, log).has_unknown_losses);
 }
 
 /// Makes a store with an erased item, and restores the segment from before the erasure as a leftover.
@@ -423,7 +430,7 @@ fn with_leftover() -> (Files, u128) {
     let secret = written.items[1].0;
     store.seal().expect("the sample is as it was made");
     let before = disk.files();
-    store.erase(&[secret], "officer", "asked", &FullSpeed).expect("the sample is as it was made");
+    store.erase(&[secret], "officer", "asked", &NoThrottle).expect("the sample is as it was made");
     drop(store);
     let mut files = disk.files();
     files.extend(before.into_iter().filter(|(name, _)| name.starts_with("segment-")));
@@ -431,7 +438,7 @@ fn with_leftover() -> (Files, u128) {
 }
 
 #[test]
-fn what_was_erased_does_not_come_back_from_a_leftover() {
+fn erased_rows_in_leftover_files_are_not_salvaged() {
     let (files, secret) = with_leftover();
     let mut bare = files.clone();
     bare.retain(|name, _| !name.starts_with("manifest-"));
@@ -439,12 +446,12 @@ fn what_was_erased_does_not_come_back_from_a_leftover() {
         let (told, report) = salvaged(&files);
         assert!(!told.keys().any(|key| key.1 == secret && key.0 < 3), "{told:#?}");
         assert_eq!(told.len(), 2, "the other item, and the tombstone");
-        assert!(report.left_out.erased > 0);
+        assert!(report.dropped.erased > 0);
     }
 }
 
 #[test]
-fn what_was_hidden_stays_hidden_when_its_tombstone_is_lost() {
+fn hidden_rows_stay_hidden_when_their_tombstone_is_lost() {
     let disk = MemoryDisk::default();
     let store = Store::open(ground::still(Arc::new(disk.clone()), 8), ground::unmerged()).unwrap();
     let hidden = store.write(items([note("hidden")])).unwrap().items[0];
@@ -462,7 +469,7 @@ fn what_was_hidden_stays_hidden_when_its_tombstone_is_lost() {
 
 /// Stores in which many bytes were changed, and truncated files of every kind.
 #[test]
-fn no_bytes_make_it_panic() {
+fn arbitrary_bytes_never_panic_salvage() {
     let seed = ground::fresh_seed();
     println!("seed {seed}");
     let mut dice = Dice::new(seed);
@@ -488,7 +495,7 @@ fn no_bytes_make_it_panic() {
 
 /// A sector cannot be read: exactly the rows of its page are lost, and the file is not mapped.
 #[test]
-fn an_unreadable_sector_loses_the_rows_of_its_page() {
+fn unreadable_sector_loses_only_the_rows_of_its_page() {
     const SECTOR_BYTES: usize = 4 << 10;
     let files = large();
     let name = files.keys().find(|name| name.starts_with("segment-")).unwrap();
@@ -501,27 +508,27 @@ fn an_unreadable_sector_loses_the_rows_of_its_page() {
         let disk = FailingDisk::when(Arc::new(MemoryDisk::holding(files.clone())), |_, _| false);
         disk.spoil(name, at as u64..at as u64 + 1);
         let salvage = Salvage::read(&disk, &mut |_| {}).unwrap();
-        let mut told = Told::new();
+        let mut told = RowsById::new();
         let report = salvage.records(&mut |_, record| {
-            tell(&record, &mut told);
+            collect_record(&record, &mut told);
             Ok::<_, ()>(())
         });
         assert_eq!(told, salvaged(&emptied).0, "byte {at}");
         let report = report.unwrap();
-        assert!(!report.is_whole(), "byte {at}");
+        assert!(!report.is_lossless(), "byte {at}");
         let why = format!("bytes {from}..{} cannot be read", sector.end);
         let mut reasons = report.files.iter().flat_map(|file| &file.reasons);
         assert!(reasons.any(|reason| reason.contains(&why)), "byte {at}: {report:?}");
         let found = engine::verify(&disk, &mut |_| {}).unwrap().findings;
-        let says = |it: &engine::Damage| it.rule == "SEG-06" && it.detail.contains(&why);
+        let says = |it: &engine::CorruptionError| it.rule == "SEG-06" && it.detail.contains(&why);
         assert!(found.iter().any(says), "byte {at}: {found:?}");
     }
 }
 
 #[test]
-fn an_unreadable_sector_of_a_log_loses_its_commits_alone() {
+fn unreadable_wal_sector_loses_only_its_commits() {
     let store = SmallStore::new();
-    let all = shown(&store.closed);
+    let all = listing_of(&store.closed);
     let name = store.log_name();
     let last = store.frames().pop().unwrap();
     let mut files = store.closed.clone();
@@ -532,11 +539,11 @@ fn an_unreadable_sector_of_a_log_loses_its_commits_alone() {
     disk.spoil(name, 5000..5001);
     assert!(last.end < 4096, "the frames are in the first sector");
     let salvage = Salvage::read(&disk, &mut |_| {}).unwrap();
-    let mut told = Told::new();
+    let mut told = RowsById::new();
     let report = salvage.records(&mut |_, record| {
-        tell(&record, &mut told);
+        collect_record(&record, &mut told);
         Ok::<_, ()>(())
     });
     assert_eq!(told, all);
-    assert!(!report.unwrap().is_whole(), "what was there may have been more");
+    assert!(!report.unwrap().is_lossless(), "what was there may have been more");
 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use engine::ledger::{Decision, Effect};
-use engine::{ItemId, ItemView, Micros, Place, SearchError, Snapshot, Status};
+use engine::{ItemId, ItemView, Micros, RowAddress, SearchError, Snapshot, Status};
 use serde_json::{Value, json};
 
 use recalld_common::names;
@@ -209,7 +209,7 @@ fn known(
     id: ItemId,
     uri: &str,
     answer: &mut Answer,
-) -> Result<(Place, Verdict, Effect), ServiceError> {
+) -> Result<(RowAddress, Verdict, Effect), ServiceError> {
     let place = snapshot.find(id)?.ok_or_else(|| missing(uri))?;
     let item = snapshot.item(place)?;
     if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
@@ -303,7 +303,7 @@ impl Wanted {
             if values.len() > COMPLETION_VALUES_MAX {
                 break;
             }
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
             let item = snapshot.item(place)?;
             if !is_own(item.kind) || snapshot.status(place)? != Status::Current {
                 continue;
@@ -330,11 +330,11 @@ impl Wanted {
 }
 
 /// Returns the most recently written items, newest first, including tombstoned items.
-fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = Place>, SearchError> {
-    let counts = snapshot.counts()?;
+fn newest_first(snapshot: &Snapshot) -> Result<impl Iterator<Item = RowAddress>, SearchError> {
+    let counts = snapshot.row_counts()?;
     let count = usize::try_from(counts.items + counts.tombstoned).unwrap_or(usize::MAX);
     let skipped = count.saturating_sub(brief::LOOKED_THROUGH_MAX);
-    let places: Vec<Place> = snapshot.places()?.skip(skipped).collect();
+    let places: Vec<RowAddress> = snapshot.item_addresses()?.skip(skipped).collect();
     Ok(places.into_iter().rev())
 }
 

@@ -174,11 +174,11 @@ fn stages(page: &mut Page, parts: &AppState) {
 fn store(page: &mut Page, parts: &AppState) {
     use Kind::{Counter, Gauge};
     let store = &parts.local.get().store;
-    let figures = store.figures();
-    let takes_writes = u64::from(store.stopped().is_none());
+    let figures = store.metrics();
+    let takes_writes = u64::from(store.stop_reason().is_none());
     page.single("recalld_store_takes_writes", Gauge, "1 while it does.", takes_writes);
     // A damaged store is reported by `verify`; here its counts are only omitted.
-    if let Ok(counts) = store.snapshot().counts() {
+    if let Ok(counts) = store.snapshot().row_counts() {
         page.family("recalld_store_records", Gauge, "What is stored, by kind of record.");
         page.count(&[("record", "items")], counts.items);
         page.count(&[("record", "superseded")], counts.superseded);

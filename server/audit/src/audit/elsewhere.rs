@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ledger::{AppendError, Ledger, Reader};
+use engine::ledger::{AppendError, Ledger, LedgerReader};
 use recalld_replication::limits::{CARRY_WAIT_MAX, FAR_HANG};
 use recalld_replication::{LedgerBringer, LedgerSource, LedgerVolume};
 
@@ -90,11 +90,11 @@ impl LedgerSource for Shared {
         let reader = match &state.ledger {
             Some(ledger) => ledger.synced_reader(),
             // A closed ledger is fully synced.
-            None if state.closing => Reader::open(&self.folder),
+            None if state.closing => LedgerReader::open(&self.folder),
             None => return Err(state.why.clone()),
         };
         let reader = reader.map_err(|error| error.to_string())?;
-        if reader.is_blank() {
+        if reader.is_empty() {
             return Ok(Vec::new());
         }
         let volume = |(first_seq, path, bytes): (u64, &Path, u64)| LedgerVolume {

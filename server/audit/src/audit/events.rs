@@ -1,6 +1,6 @@
 //! Sensitivity events of a ledger, and the count of earlier events when a ledger is opened.
 
-use engine::ledger::{Effect, ReadError, Reader, Touched};
+use engine::ledger::{Effect, LedgerReader, ReadError, TouchedItem};
 
 /// Entries counted while other callers of the count wait: about a tenth of a second.
 pub(super) const COUNTED_TOGETHER_MAX: usize = 65_536;
@@ -8,7 +8,7 @@ pub(super) const COUNTED_TOGETHER_MAX: usize = 65_536;
 /// Progress of the count of entries from before the ledger was opened.
 pub(super) struct Past {
     /// Reader of the remaining entries; `None` once all are counted.
-    uncounted: Option<Reader>,
+    uncounted: Option<LedgerReader>,
     /// Sequence number of the first remaining entry.
     pub(super) next_seq: u64,
     /// Sensitivity events of the entries before `next_seq`.
@@ -17,7 +17,7 @@ pub(super) struct Past {
 
 impl Past {
     /// A count that has not started.
-    pub(super) fn of(ledger: Reader) -> Self {
+    pub(super) fn of(ledger: LedgerReader) -> Self {
         Self { uncounted: Some(ledger), next_seq: 1, events: Events::default() }
     }
 
@@ -48,7 +48,7 @@ pub struct Events {
 }
 
 impl Events {
-    pub(super) fn of(touched: &[Touched]) -> Self {
+    pub(super) fn of(touched: &[TouchedItem]) -> Self {
         let mut events = Self::default();
         for one in touched {
             match one.effect {

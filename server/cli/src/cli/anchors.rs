@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::ledger::{Anchor, Hash};
 use engine::os::clock::{SystemClock, SystemRandom};
-use engine::os::disk::{Disk, DiskLock, RealDisk};
+use engine::os::disk::{Disk, DiskLock, FsDisk};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
@@ -86,7 +86,7 @@ fn own(data: &Path) -> Result<Option<Option<Box<dyn DiskLock>>>, String> {
     if !store.is_dir() {
         return Ok(Some(None));
     }
-    let lock = RealDisk::open(&store).and_then(|disk| disk.lock());
+    let lock = FsDisk::open(&store).and_then(|disk| disk.lock());
     lock.map(|lock| lock.map(Some)).map_err(|error| error.to_string())
 }
 

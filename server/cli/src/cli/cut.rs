@@ -2,7 +2,7 @@
 
 use std::io;
 
-use engine::{Damage, SearchError};
+use engine::{CorruptionError, SearchError};
 
 use super::failure::Failure;
 
@@ -10,7 +10,7 @@ pub(super) enum Cut {
     /// The output file or pipe failed.
     Writing(io::Error),
     /// A row of the store is unreadable.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// Any other error, with its remedy.
     Other(Failure),
 }
@@ -21,8 +21,8 @@ impl From<io::Error> for Cut {
     }
 }
 
-impl From<Damage> for Cut {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for Cut {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }
@@ -44,7 +44,7 @@ impl From<Failure> for Cut {
 
 impl Cut {
     /// Converts into a [`Failure`]. `file` names the output; `damaged` formats the message for an unreadable row.
-    pub(super) fn failure(self, file: &str, damaged: fn(&Damage) -> String) -> Failure {
+    pub(super) fn failure(self, file: &str, damaged: fn(&CorruptionError) -> String) -> Failure {
         match self {
             Self::Writing(error) => Failure::Could(format!(
                 "{file}: {error}; make sure that there is space and that it may be written"

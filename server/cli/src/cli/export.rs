@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use engine::Damage;
+use engine::CorruptionError;
 use serde_json::{Value, json};
 
 use super::common::Common;
@@ -172,7 +172,7 @@ fn in_parts(lines: u64) -> Option<String> {
     })
 }
 
-fn damaged(damage: &Damage) -> String {
+fn damaged(damage: &CorruptionError) -> String {
     format!(
         "the store is damaged: {damage}; restore a backup of the data directory, or bring out what can \
          be read with `recalld salvage`"

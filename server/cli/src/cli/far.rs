@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use engine::Micros;
 use engine::os::clock::{Random, SystemRandom};
-use engine::os::disk::{Disk, RealDisk};
+use engine::os::disk::{Disk, FsDisk};
 use recalld_replication::{
     BootClock, Checked, Driver, Halt, Hex, Look, NodeId, NotAName, NotRestored, Reached, Tenant,
     find_erased, restore, tenants, verify,
@@ -338,7 +338,7 @@ fn look_for(
     let (mut found, mut has_tombstone) = (Vec::new(), false);
     for tenant in workspaces {
         let folder = scratch.path().join(tenant.as_str());
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).map_err(Failure::could)?);
+        let disk: Arc<dyn Disk> = Arc::new(FsDisk::open(&folder).map_err(Failure::could)?);
         let left = find_erased(&far.driver, tenant, (number.0, phrase), &disk);
         let left = left.map_err(|why| far.could(why))?;
         has_tombstone |= left.has_tombstone;
@@ -375,7 +375,7 @@ fn bring_back(
     let data = common.data()?;
     let fresh = Fresh::at(&data).map_err(Failure::could)?;
     let store = workspace_dir(fresh.path()).join("store");
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&store).map_err(Failure::could)?);
+    let disk: Arc<dyn Disk> = Arc::new(FsDisk::open(&store).map_err(Failure::could)?);
     let name = Hex::<8>::drawn(&SystemRandom);
     let node = NodeId::new(format!("restore-{name}")).expect("letters and digits");
     let as_of = as_of.map(|at| at.0);

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Args;
-use engine::FullSpeed;
+use engine::NoThrottle;
 use serde_json::{Map, Value, json};
 
 use super::common::Common;
@@ -204,7 +204,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<An
     // No background worker runs here to finish the erasures that the file requested. If any ran, they also seal the
     // store.
     let store = &whose.workspace.store;
-    store.erase_pending(&FullSpeed).map_err(Failure::could)?;
+    store.erase_pending(&NoThrottle).map_err(Failure::could)?;
     store.seal().map_err(Failure::could)?;
     Ok(answer)
 }

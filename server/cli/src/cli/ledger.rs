@@ -10,7 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use engine::ledger::{Anchor, Entry, ReadError, Reader, Report, VerifyWith, verify_telling};
+use engine::ledger::{
+    Anchor, Entry, LedgerReader, LedgerReport, ReadError, VerifyOptions, verify_with_progress,
+};
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
@@ -180,7 +182,7 @@ fn run_verify(common: &Common, wanted: &VerifyArgs) -> Result<(), Failure> {
 struct Walked {
     workspace: String,
     /// `None` if there is no ledger.
-    report: Option<Report>,
+    report: Option<LedgerReport>,
     /// Recorded checkpoints of the workspace's former ledgers on this node.
     others: Vec<Anchor>,
 }
@@ -203,7 +205,7 @@ fn walk(
     let was_brought =
         recalld_replication::was_brought(&tenant_dir(&common.data()?, &whose.workspace));
     let place = place(common, &whose);
-    let opened = place.as_ref().ok().and_then(|place| Reader::open(place.folder()).ok());
+    let opened = place.as_ref().ok().and_then(|place| LedgerReader::open(place.folder()).ok());
     // If the first entry is unreadable, the verification reports the fault.
     let first = opened.and_then(|reader| reader.first_hash().ok().flatten());
     let (own, others) = anchors::divide(known, was_brought, first);
@@ -234,7 +236,7 @@ fn walk_to_its_end(
     common: &Common,
     place: &LedgerPlace,
     anchor: Option<Anchor>,
-) -> Result<Report, Failure> {
+) -> Result<LedgerReport, Failure> {
     let seals = place.verifier().map_err(Failure::Could)?;
     let bar = RefCell::new(Bar::of_command(Unit::Entries, common.json));
     // A recorded checkpoint is near the ledger's end, so its number estimates the total.
@@ -242,8 +244,8 @@ fn walk_to_its_end(
         let total = anchor.map(|anchor| anchor.seq.max(walked));
         bar.borrow_mut().advance("checking", walked, total);
     };
-    let with = VerifyWith { anchor, ..VerifyWith::whole(&seals) };
-    verify_telling(place.folder(), &with, &tell).map_err(unread)
+    let with = VerifyOptions { anchor, ..VerifyOptions::all(&seals) };
+    verify_with_progress(place.folder(), &with, &tell).map_err(unread)
 }
 
 /// Returns an error for the worst fault among the ledgers.
@@ -284,7 +286,7 @@ fn to_json(walked: &Walked) -> Value {
     shown
 }
 
-fn reported(report: &Report) -> Value {
+fn reported(report: &LedgerReport) -> Value {
     json!({
         "ok": report.ok, "entries": report.entries, "head_seq": report.head_seq,
         "head_hash": hex(&report.head_hash),
@@ -323,7 +325,7 @@ fn run_show(common: &Common, wanted: &ShowArgs) -> Result<(), Failure> {
     let item = wanted.item.as_deref().map(names::parse_item).transpose();
     let item = item.map_err(|error| Failure::Usage(format!("--item: {error}")))?;
     let place = place(common, &wanted.whose)?;
-    let reader = Reader::open(place.folder()).map_err(unread)?;
+    let reader = LedgerReader::open(place.folder()).map_err(unread)?;
     let mut shown: VecDeque<Entry> = VecDeque::new();
     let mut bar = Bar::of_command(Unit::Entries, common.json);
     let entries = reader.entries(wanted.from.max(1)).map_err(unread)?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use engine::os::disk::RealDisk;
-use engine::{Model, OpenError, Reader, hex};
+use engine::os::disk::FsDisk;
+use engine::{Model, OpenError, StoreReader, hex};
 use serde_json::{Value, json};
 
 use super::common::Common;
@@ -65,8 +65,8 @@ fn of_store(data: &Path) -> Result<Option<Model>, Failure> {
     if !folder.is_dir() {
         return Ok(None);
     }
-    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
-    match Reader::open(Arc::new(disk)) {
+    let disk = FsDisk::open(&folder).map_err(Failure::could)?;
+    match StoreReader::open(Arc::new(disk)) {
         Ok(reader) => Ok(reader.snapshot().model()),
         Err(OpenError::NoStore) => Ok(None),
         Err(error) => Err(Failure::Could(format!(

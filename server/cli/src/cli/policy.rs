@@ -87,7 +87,7 @@ fn scope(text: &str) -> Result<Scope, String> {
 
 pub(super) fn sensitivity(text: &str) -> Result<Sensitivity, String> {
     let names = Sensitivity::ALL.map(Sensitivity::name);
-    Sensitivity::of_name(text).ok_or_else(|| format!("give {}", one_of(text, &names)))
+    Sensitivity::from_name(text).ok_or_else(|| format!("give {}", one_of(text, &names)))
 }
 
 fn action(text: &str) -> Result<Action, String> {

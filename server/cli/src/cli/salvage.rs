@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use engine::os::disk::RealDisk;
-use engine::{Damage, LeftOut, OpenError, Rows, Salvage, Salvaged};
+use engine::os::disk::FsDisk;
+use engine::{CorruptionError, DroppedCounts, OpenError, RecordCounts, Salvage, SalvageReport};
 use serde_json::{Value, json};
 
 use super::common::Common;
@@ -38,7 +38,7 @@ pub(super) struct SalvageArgs {
 
 pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     let folder = place_of(args.folder.as_deref(), &args.common)?.store();
-    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
+    let disk = FsDisk::open(&folder).map_err(Failure::could)?;
     let mut reading = Checking::new(&folder, "reading", args.common.json);
     let salvage = Salvage::read(&disk, &mut |name| reading.tell(name));
     drop(reading);
@@ -64,7 +64,7 @@ pub(super) fn run(args: &SalvageArgs) -> Result<(), Failure> {
     } else {
         readable(&report, &args.to)
     };
-    warn_if_many(report.given.total());
+    warn_if_many(report.recovered.total());
     // A JSON report goes to standard output if the lines go to a file. Otherwise the report goes to standard error, so
     // that it never mixes with lines.
     if args.common.json && args.to != Path::new("-") {
@@ -82,11 +82,11 @@ fn could(folder: &Path, error: &OpenError) -> Failure {
     Failure::Could(format!("{}: {error}; {advice}", folder.display()))
 }
 
-fn damaged(damage: &Damage) -> String {
+fn damaged(damage: &CorruptionError) -> String {
     format!("a row that could be read cannot be read any more: {damage}; try again")
 }
 
-fn lines(salvage: &Salvage, out: &mut impl Write) -> Result<Salvaged, Cut> {
+fn lines(salvage: &Salvage, out: &mut impl Write) -> Result<SalvageReport, Cut> {
     let mut chunk = Vec::with_capacity(CHUNK_BYTES);
     let report = salvage.records(&mut |salvage, record| {
         write::salvaged(salvage, &record, &mut chunk)?;
@@ -101,37 +101,37 @@ fn lines(salvage: &Salvage, out: &mut impl Write) -> Result<Salvaged, Cut> {
     Ok(report)
 }
 
-fn rows(rows: Rows) -> Value {
+fn rows(rows: RecordCounts) -> Value {
     json!({
         "sources": rows.sources, "items": rows.items, "edges": rows.edges,
         "tombstones": rows.tombstones,
     })
 }
 
-fn to_json(report: &Salvaged) -> Value {
-    let left = report.left_out;
+fn to_json(report: &SalvageReport) -> Value {
+    let left = report.dropped;
     let file = |file: &engine::FileReport| {
         json!({
             "name": file.name, "rows": rows(file.rows), "lost": rows(file.lost),
-            "more_lost": file.is_more_lost,
+            "more_lost": file.has_unknown_losses,
             "reasons": file.reasons, "more_reasons": file.more_reasons,
         })
     };
     json!({
-        "whole": report.is_whole(),
-        "given": rows(report.given),
+        "whole": report.is_lossless(),
+        "given": rows(report.recovered),
         "left_out": {
             "erased": left.erased, "edges_without_an_end": left.edges,
             "unnamed_sources": left.sources,
             "supersedes_without_target": left.supersedes,
-            "names_of_lost_sources": left.source_names,
+            "names_of_lost_sources": left.source_references,
             "items_whose_successors_are_lost": left.successors,
         },
         "files": report.files.iter().map(file).collect::<Vec<_>>(),
     })
 }
 
-fn told(rows: Rows) -> String {
+fn told(rows: RecordCounts) -> String {
     format!(
         "{}, {}, {}, {}",
         counted(rows.sources, "source"),
@@ -141,11 +141,11 @@ fn told(rows: Rows) -> String {
     )
 }
 
-fn readable(report: &Salvaged, to: &Path) -> String {
-    let mut out = format!("brought out: {}\n", told(report.given));
+fn readable(report: &SalvageReport, to: &Path) -> String {
+    let mut out = format!("brought out: {}\n", told(report.recovered));
     for file in &report.files {
         if file.lost.total() > 0 || !file.reasons.is_empty() {
-            out += &match (file.lost.total(), file.is_more_lost) {
+            out += &match (file.lost.total(), file.has_unknown_losses) {
                 (0, true) => format!("{}: lost an unknown number of rows\n", file.name),
                 (_, more) => {
                     let more = if more { ", and an unknown number of others" } else { "" };
@@ -161,7 +161,14 @@ fn readable(report: &Salvaged, to: &Path) -> String {
             }
         }
     }
-    let LeftOut { erased, edges, sources, supersedes, source_names, successors } = report.left_out;
+    let DroppedCounts {
+        erased,
+        edges,
+        sources,
+        supersedes,
+        source_references: source_names,
+        successors,
+    } = report.dropped;
     for (count, one, what) in [
         (erased, "row", "left out, of what was to be erased or may have been"),
         (edges, "edge", "left out, of which an end is lost"),

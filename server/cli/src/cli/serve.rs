@@ -145,7 +145,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     // Closed explicitly rather than by the last reference: a worker may still be exiting.
     parts.close();
     let local = parts.local.get();
-    let sealed = if local.store.follows() { Ok(()) } else { local.store.seal() };
+    let sealed = if local.store.is_replica() { Ok(()) } else { local.store.seal() };
     if let Some(seats) = &parts.seats {
         seats.close(parts.local.name(), Ending::Kept);
     }
@@ -323,8 +323,8 @@ fn begin(
 ) -> Result<Option<Announcement>, Failure> {
     let announced = addresses.local_url().and_then(|url| announce(&parts.data, &url));
     let store = &parts.local.get().store;
-    let is_read = match store.stopped() {
-        _ if store.follows() => Ok(()),
+    let is_read = match store.stop_reason() {
+        _ if store.is_replica() => Ok(()),
         None => read_first(serving, parts, stopping),
         Some(_) => Ok(()),
     };
@@ -332,7 +332,7 @@ fn begin(
         // Cancelled during the ingest: the ingested files are stored, and the next start reads the rest.
         return Ok(announced);
     }
-    match (store.stopped(), is_read) {
+    match (store.stop_reason(), is_read) {
         (None, is_read) => is_read?,
         // A full disk does not fail the start, whether found now or on opening.
         (Some(why), _) => {

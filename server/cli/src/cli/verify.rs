@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use engine::ledger::Report;
-use engine::os::disk::RealDisk;
-use engine::{ERASURE_LIMITS, EdgeId, Erasure, OpenError, Remedy, Verified, verify, verify_erased};
+use engine::ledger::LedgerReport;
+use engine::os::disk::FsDisk;
+use engine::{
+    ERASURE_LIMITS, EdgeId, ErasureProof, OpenError, Remedy, VerifyReport, verify, verify_erased,
+};
 use serde_json::{Value, json};
 
 use super::common::Common;
@@ -61,7 +63,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let id = args.erased.as_deref().map(number).transpose()?;
     let place = place_of(args.folder.as_deref(), &args.common)?;
     let folder = place.store();
-    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
+    let disk = FsDisk::open(&folder).map_err(Failure::could)?;
     let mut checking = Checking::new(&folder, "checking", args.common.json);
     let mut told = |name: &str| checking.tell(name);
     let could = |error: OpenError| could(&folder, &error);
@@ -102,8 +104,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
 /// The findings for one tenant's workspace.
 struct Checked {
     workspace: String,
-    store: Verified,
-    ledger: Option<Result<Report, String>>,
+    store: VerifyReport,
+    ledger: Option<Result<LedgerReport, String>>,
 }
 
 /// Progress bar over the checked files of a store.
@@ -135,7 +137,7 @@ fn beside(place: &Place, json: bool) -> Beside {
 
 fn check_tenant(place: &Place, json: bool) -> Result<Checked, Failure> {
     let folder = place.store();
-    let disk = RealDisk::open(&folder).map_err(Failure::could)?;
+    let disk = FsDisk::open(&folder).map_err(Failure::could)?;
     let mut checking = Checking::new(&folder, "checking", json);
     let store = verify(&disk, &mut |name: &str| checking.tell(name));
     let store = store.map_err(|error| could(&folder, &error))?;
@@ -158,7 +160,7 @@ impl Checked {
     /// Formats one line for the workspace and one per broken rule.
     fn readable(&self) -> String {
         let mut out = String::new();
-        let items = counted(self.store.walked.items, "item");
+        let items = counted(self.store.totals.items, "item");
         put(&mut out, &format!("workspace {}: {items}", self.workspace));
         for finding in &self.store.findings {
             put(&mut out, &format!("{:<10}{}", finding.rule, finding.detail));
@@ -168,12 +170,12 @@ impl Checked {
 }
 
 /// Returns true if the store is clean and has no record of the erasure.
-fn is_unknown(found: &Erasure) -> bool {
-    !found.has_tombstone && found.verified.is_clean()
+fn is_unknown(found: &ErasureProof) -> bool {
+    !found.has_tombstone && found.report.is_clean()
 }
 
 /// Returns an error with a remedy unless the erasure is proven.
-fn proven(found: &Erasure) -> Result<(), Failure> {
+fn proven(found: &ErasureProof) -> Result<(), Failure> {
     let why = match found.is_proven() {
         true => return Ok(()),
         false if found.is_pending => {
@@ -190,8 +192,8 @@ fn proven(found: &Erasure) -> Result<(), Failure> {
 
 /// Returns an error with a remedy unless everything is clean.
 fn answer(
-    found: &Verified,
-    ledger: Option<&Result<Report, String>>,
+    found: &VerifyReport,
+    ledger: Option<&Result<LedgerReport, String>>,
     backup: Option<&BackupFiles>,
 ) -> Result<(), Failure> {
     let no = |why: &str| Err(Failure::No(why.to_owned()));
@@ -235,9 +237,9 @@ fn could(folder: &Path, error: &OpenError) -> Failure {
     Failure::Could(format!("{}: {error}; {advice}", folder.display()))
 }
 
-fn to_json(found: &Verified) -> Value {
-    let walked = found.walked;
-    let finding = |it: &engine::Damage| json!({"rule": it.rule, "detail": it.detail});
+fn to_json(found: &VerifyReport) -> Value {
+    let walked = found.totals;
+    let finding = |it: &engine::CorruptionError| json!({"rule": it.rule, "detail": it.detail});
     json!({
         "clean": found.is_clean(),
         "manifest": found.manifest,
@@ -253,8 +255,8 @@ fn to_json(found: &Verified) -> Value {
     })
 }
 
-fn readable(found: &Verified) -> String {
-    let walked = found.walked;
+fn readable(found: &VerifyReport) -> String {
+    let walked = found.totals;
     let mut out = String::new();
     let rows = [
         ("segments", walked.segments),
@@ -292,35 +294,35 @@ fn put(out: &mut String, line: &str) {
     writeln!(out, "{line}").expect("writing to a string does not fail");
 }
 
-fn proof_json(found: &Erasure) -> String {
+fn proof_json(found: &ErasureProof) -> String {
     let explained =
         found.explained.iter().map(|one| json!({"file": one.file, "at": one.at, "what": one.what}));
     let value = json!({
         "proven": found.is_proven(),
         "pending": found.is_pending,
         "tombstone": found.has_tombstone,
-        "left": found.left,
+        "left": found.unproven_reasons,
         "explained": explained.collect::<Vec<_>>(),
-        "more": found.more,
+        "more": found.more_occurrences,
         "cannot_tell": ERASURE_LIMITS,
-        "store": to_json(&found.verified),
+        "store": to_json(&found.report),
     });
     format!("{value}\n")
 }
 
-fn proof(found: &Erasure) -> String {
+fn proof(found: &ErasureProof) -> String {
     let mut out = String::new();
-    for finding in &found.verified.findings {
+    for finding in &found.report.findings {
         put(&mut out, &format!("{:<10}{}", finding.rule, finding.detail));
     }
     for one in &found.explained {
         put(&mut out, &format!("may stay  {}, byte {}: {}", one.file, one.at, one.what));
     }
-    for why in &found.left {
+    for why in &found.unproven_reasons {
         put(&mut out, &format!("left      {why}"));
     }
-    if found.more > 0 {
-        put(&mut out, &format!("          and {} more", found.more));
+    if found.more_occurrences > 0 {
+        put(&mut out, &format!("          and {} more", found.more_occurrences));
     }
     if !found.has_tombstone {
         put(&mut out, "note      no tombstone says that this id was erased");
@@ -338,7 +340,7 @@ fn proof(found: &Erasure) -> String {
     out
 }
 
-fn ledger_to_json(walked: &Result<Report, String>) -> Value {
+fn ledger_to_json(walked: &Result<LedgerReport, String>) -> Value {
     match walked {
         Ok(report) => json!({
             "clean": report.ok, "checked": true, "entries": report.entries,
@@ -352,7 +354,7 @@ fn ledger_to_json(walked: &Result<Report, String>) -> Value {
     }
 }
 
-fn readable_ledger(walked: &Result<Report, String>) -> String {
+fn readable_ledger(walked: &Result<LedgerReport, String>) -> String {
     let report = match walked {
         Ok(report) => report,
         Err(why) => return format!("the ledger was not checked: {why}\n"),

@@ -133,8 +133,8 @@ fn refused(error: SearchError) -> Refused {
 /// Item ids by document name.
 fn ids(snapshot: &Snapshot) -> Result<HashMap<String, ItemId>, SearchError> {
     let mut ids = HashMap::new();
-    for place in snapshot.places()? {
-        snapshot.check()?;
+    for place in snapshot.item_addresses()? {
+        snapshot.check_cancelled()?;
         let item = snapshot.item(place)?;
         if let Some(name) = item.reference {
             ids.insert(name.to_owned(), item.id);
@@ -192,7 +192,7 @@ pub fn evaluate(
         abstained = Some((count, foreign.questions.len() as u64));
     }
     let snapshot = context.view().snapshot;
-    let documents = snapshot.counts().map_err(refused)?.items;
+    let documents = snapshot.row_counts().map_err(refused)?.items;
     let name = dataset.name.clone();
     let How { lane, now } = how;
     Ok(Report { name, lane, now, documents, figures, latency, foreign: abstained })

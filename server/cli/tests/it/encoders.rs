@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Batch, FullSpeed, ItemDraft, ItemView, Model, Options, Reencoder, Store, WriteError};
+use engine::{
+    Batch, ItemDraft, ItemEncoder, ItemView, Model, NoThrottle, Options, Store, WriteError,
+};
 use half::f16;
 use recalld_api::rest;
 use recalld_cli::app;
@@ -35,7 +37,7 @@ fn opened(folder: &Path, tiny: Tiny) -> Arc<Embedder> {
 /// The target model of a migration, with a callback before each batch.
 struct Next<'a>(&'a Embedder, &'a dyn Fn());
 
-impl Reencoder for Next<'_> {
+impl ItemEncoder for Next<'_> {
     fn model(&self) -> Model {
         self.0.model()
     }
@@ -50,7 +52,7 @@ impl Reencoder for Next<'_> {
 fn move_to(encoders: &Encoders, next: &Arc<Embedder>, meanwhile: &dyn Fn()) {
     let moving = encoders.begin_move().unwrap();
     moving.hold(Arc::clone(next));
-    encoders.store().reembed(&mut Next(next, meanwhile), &FullSpeed).unwrap();
+    encoders.store().reembed(&mut Next(next, meanwhile), &NoThrottle).unwrap();
     assert_eq!(encoders.view().embedder.model(), next.model(), "before the old encoder goes");
 }
 
@@ -69,7 +71,7 @@ fn note(text: &str) -> ItemDraft {
 fn check(encoders: &Encoders, wanted: usize) {
     let view = encoders.view();
     let mut found = 0;
-    for place in view.snapshot.places().unwrap() {
+    for place in view.snapshot.item_addresses().unwrap() {
         let item = view.snapshot.item(place).unwrap();
         if let Some(embedding) = view.snapshot.embedding(place).unwrap() {
             let made = view.embedder.embed_items(&[(item.title, item.text)]);

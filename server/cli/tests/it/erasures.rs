@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::{Ground, Options, Store};
+use engine::{Env, Options, Store};
 use serde_json::{Value, json};
 use support_wire::kept::{
     answers, assert_fails, assert_gone, documented, erase, exported, files, holding, imported, item,
@@ -168,7 +168,7 @@ fn reports_of_erasures_are_alike() {
 
     // An interrupted erasure: an item, its source and its edge are still pending.
     let number = recalld_common::names::parse_item(&id("n1")).unwrap();
-    let ground = Ground::real(&data.join("tenants/local/store")).unwrap();
+    let ground = Env::on_disk(&data.join("tenants/local/store")).unwrap();
     // Merges are off, so that sealing does not rewrite the segments before the interrupted job.
     let unmerged = Options { merge_bytes_max: 0, ..Options::default() };
     let store = Store::open(ground, unmerged).unwrap();
@@ -191,8 +191,8 @@ fn reports_of_erasures_are_alike() {
 /// Cancels every job.
 struct Never;
 
-impl engine::Pace for Never {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl engine::Throttle for Never {
+    fn after_write(&self, _bytes: usize) -> bool {
         false
     }
 }

@@ -149,7 +149,7 @@ fn without_a_reservation_nothing_runs() {
         assert_eq!(refused.error.reason(), "metering_unavailable");
         assert!(refused.receipt.is_some(), "it has its entry all the same");
     }
-    assert_eq!(workspace.store.snapshot().counts().unwrap().items, 0);
+    assert_eq!(workspace.store.snapshot().row_counts().unwrap().items, 0);
 }
 
 fn challenge(answer: &Answer) -> &str {

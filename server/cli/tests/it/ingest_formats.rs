@@ -198,8 +198,8 @@ fn words_beside_a_picture_are_its_words_and_make_it_new() {
         let id = *report.documents.first().unwrap();
         let place = snapshot.find(id).unwrap().unwrap();
         let source = snapshot.item(place).unwrap().source.unwrap();
-        let items = snapshot.items_of_source(source).unwrap();
-        let text = |place: &engine::Place| snapshot.item(*place).unwrap().text.to_owned();
+        let items = snapshot.items_by_source(source).unwrap();
+        let text = |place: &engine::RowAddress| snapshot.item(*place).unwrap().text.to_owned();
         items.iter().map(text).collect::<String>()
     };
     write(&alone.folder, "a.png", png("A boat"));
@@ -338,7 +338,7 @@ fn rows_and_records_without_end_are_read_within_bounds() {
     let snapshot = alone.encoders.store().snapshot();
     let all = report.documents.iter().map(|id| snapshot.find(*id).unwrap().unwrap());
     let sources = all.map(|place| snapshot.item(place).unwrap().source.unwrap());
-    let texts = sources.flat_map(|source| snapshot.items_of_source(source).unwrap());
+    let texts = sources.flat_map(|source| snapshot.items_by_source(source).unwrap());
     let said: Vec<String> =
         texts.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect();
     assert!(said.iter().any(|text| text.contains("Jos\u{e9}\nplace: K\u{f8}benhavn")));

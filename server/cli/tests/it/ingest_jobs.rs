@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Effect, Outcome, Reader};
-use engine::os::disk::RealDisk;
+use engine::ledger::{Effect, LedgerReader, Outcome};
+use engine::os::disk::FsDisk;
 use engine::{
     Batch, Direction, EdgeDraft, EdgeFilter, ItemDraft, ItemId, NEIGHBOURS_MAX, Options, Record,
     Store,
@@ -428,7 +428,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let is_full = Arc::new(AtomicBool::new(false));
     let folder = scratch.path().join("store");
     std::fs::create_dir(&folder).unwrap();
-    let disk = Arc::new(RealDisk::open(&folder).unwrap());
+    let disk = Arc::new(FsDisk::open(&folder).unwrap());
     let fails = Arc::clone(&is_full);
     let refuses = move |action: &str, _: &str| action != "map" && fails.load(Ordering::SeqCst);
     let disk = FailingDisk::when(disk, refuses);
@@ -465,7 +465,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let why = refused.to_string();
     let account = format!("{} items of {documents} files were stored", 2 * documents);
     assert!(why.contains(&account) && why.contains("takes no writes"), "{why}");
-    let ledger = Reader::open(&settings.data.join("tenants/local/ledger")).unwrap();
+    let ledger = LedgerReader::open(&settings.data.join("tenants/local/ledger")).unwrap();
     let entry = ledger.entries(1).unwrap().last().unwrap().unwrap();
     assert_eq!((&*entry.tool, entry.outcome), ("recalld ingest", Outcome::Failed));
     assert_eq!(entry.touched_total as usize, documents);

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::Micros;
-use engine::ledger::{Entry, Outcome, Reader};
+use engine::ledger::{Entry, LedgerReader, Outcome};
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
 use recalld_api::app_state::AppState;
 use recalld_api::listeners::{HOSTED, LOCAL};
@@ -131,7 +131,7 @@ impl Inside {
             name => drop(self.parts.tenants.open(name).unwrap().audit.settled_files().unwrap()),
         }
         let folder = self.scratch.path().join("data/tenants").join(workspace).join("ledger");
-        Reader::open(&folder).unwrap().entries(1).unwrap().map(Result::unwrap).collect()
+        LedgerReader::open(&folder).unwrap().entries(1).unwrap().map(Result::unwrap).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Durability, Filter, Options, SearchError, Snapshot, Stop, Store};
+use engine::{CancelToken, Durability, Filter, Options, SearchError, Snapshot, Store};
 use kernels::Kernels;
 use recalld_cli::app;
 use recalld_cli::app::Settings;
@@ -52,14 +52,14 @@ impl Tools for Scanning {
         let asked = Arc::new(AtomicU64::new(0));
         let is_held = arguments.contains_key("held");
         let (cancel, counted) = (client.cancel().clone(), Arc::clone(&asked));
-        let stop = Stop::when(move || {
+        let stop = CancelToken::from_fn(move || {
             let is_second = counted.fetch_add(1, Ordering::SeqCst) == 1;
             while is_held && is_second && !cancel.is_cancelled() {
                 thread::yield_now();
             }
             cancel.is_cancelled()
         });
-        let snapshot = self.snapshot.clone().until(stop);
+        let snapshot = self.snapshot.clone().with_cancel(stop);
         let found = snapshot.nearest(&Kernels::detect(), &EAST, 5, &Filter::default());
         let ended = (asked.load(Ordering::SeqCst), found.map(drop));
         self.told.lock().unwrap().send(ended).unwrap();
@@ -139,8 +139,8 @@ fn the_snapshots_of_a_call_end_with_it() {
         };
         let view = context.view();
         let expected = if is_over { Err(SearchError::Interrupted) } else { Ok(()) };
-        assert_eq!(context.snapshot().check(), expected);
-        assert_eq!(view.snapshot.check(), expected);
+        assert_eq!(context.snapshot().check_cancelled(), expected);
+        assert_eq!(view.snapshot.check_cancelled(), expected);
         for plan in [
             Plan::governed(Question { text: "otter".to_owned(), ..Question::default() }),
             Plan::semantic(Question { text: "otter".to_owned(), ..Question::default() }),

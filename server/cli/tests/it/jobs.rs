@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use engine::os::clock::{Clock, Micros, Random, SystemClock, SystemRandom};
-use engine::{Durability, Ground, Options, Store, Upkeep};
+use engine::{BackgroundWorkers, Durability, Env, Options, Store};
 use recalld_api::app_state::AppState;
 use recalld_api::listeners::LOCAL;
 use recalld_api::pipeline::Pipeline;
@@ -225,7 +225,7 @@ fn what_is_erased_is_hidden_at_once_and_goes_though_nobody_waits() {
     let (data, backup, id) = furnished(scratch.path());
     let server = Running::start(&data);
     let store = Arc::clone(&server.parts.local.get().store);
-    let upkeep = Upkeep::start(Arc::clone(&store)).unwrap();
+    let upkeep = BackgroundWorkers::start(Arc::clone(&store)).unwrap();
     let later =
         EraseLater::start(Arc::clone(&server.parts.admin), Duration::from_millis(1)).unwrap();
     assert!(server.recall(SECRET).contains("zephyrine"));
@@ -313,8 +313,8 @@ fn no_erasure_passes_a_backup_that_read_the_store_before_it() {
             hidden: Mutex::new(is_hidden),
         });
         let hook = |wanted: bool| wanted.then(|| Arc::clone(&between));
-        let ground = Ground::real(&data.join("tenants/local/store")).unwrap();
-        let ground = Ground { clock: Arc::new(AtTime(hook(is_after_the_copy))), ..ground };
+        let ground = Env::on_disk(&data.join("tenants/local/store")).unwrap();
+        let ground = Env { clock: Arc::new(AtTime(hook(is_after_the_copy))), ..ground };
         let store = Store::open(ground, Options::default()).unwrap();
         let (random, turns, noting) =
             (AtRandom(hook(!is_after_the_copy)), Turns::default(), Mutex::new(()));

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 use support_wire::tree::workspace;
 
 use engine::ledger::{
-    Decision, Draft, Effect, Ledger, OpenWith, Outcome, Touched, VerifyWith, verify,
+    Decision, Effect, EntryDraft, Ledger, LedgerOptions, Outcome, TouchedItem, VerifyOptions,
+    verify,
 };
 use proptest::test_runner::{Config, TestRunner};
 use recalld_auth::Signer;
@@ -51,13 +52,13 @@ fn hex(bytes: &[u8]) -> String {
 fn made(folder: &Path, entries: u64) -> Signer {
     let signer = Signer::from_seed(&SEED);
     let tenant = Sha256::digest(b"acme").into();
-    let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: None };
+    let with = LedgerOptions { tenant, signer: Box::new(signer.clone()), anchor: None };
     let mut ledger = Ledger::open(folder, with).unwrap();
     for seq in 1..=entries {
         let number = u8::try_from(seq % 250).unwrap();
-        let touched = [Touched { effect: Effect::Read, item: [number; 16] }; 3];
+        let touched = [TouchedItem { effect: Effect::Read, item: [number; 16] }; 3];
         ledger
-            .append(&Draft {
+            .append(&EntryDraft {
                 at_micros: seq,
                 receipt: [number; 16],
                 tool: "brain_recall",
@@ -70,7 +71,7 @@ fn made(folder: &Path, entries: u64) -> Signer {
             })
             .unwrap();
         if seq == entries / 2 {
-            ledger.settle(seq).unwrap();
+            ledger.sign_and_sync(seq).unwrap();
         }
     }
     ledger.close(entries + 1).unwrap();
@@ -80,7 +81,7 @@ fn made(folder: &Path, entries: u64) -> Signer {
 /// Verdicts of this build and of the reference reader: validity, last sequence number, and the broken rule.
 fn both(folder: &Path, signer: &Signer) -> [(bool, u64, Option<String>); 2] {
     let seals = signer.verifier();
-    let ours = verify(folder, &VerifyWith::whole(&seals)).unwrap();
+    let ours = verify(folder, &VerifyOptions::all(&seals)).unwrap();
     let rule = ours.fault.as_ref().map(|fault| fault.rule.to_owned());
     let key = hex(&signer.public());
     let output = checked(folder, &["--key", &key, "--workspace", "acme"]);

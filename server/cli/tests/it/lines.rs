@@ -12,8 +12,8 @@ use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use engine::limits::NAME_BYTES_MAX;
-use engine::os::disk::RealDisk;
-use engine::{FullSpeed, ItemId, Reader, Record, Store};
+use engine::os::disk::FsDisk;
+use engine::{ItemId, NoThrottle, Record, Store, StoreReader};
 use recalld_http_server::limits::STREAM_BACKLOG_BYTES_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -281,15 +281,15 @@ fn erased_data(folder: &Path, seed: u64) -> PathBuf {
     let store = Store::open(ground::folder(&store, seed), ground::unmerged()).unwrap();
     for round in 0..3 {
         random_store::fill(&store, seed + round, COMMITS / 2, true);
-        assert!(store.erase_pending(&FullSpeed).unwrap() > 0, "seed {seed}");
+        assert!(store.erase_pending(&NoThrottle).unwrap() > 0, "seed {seed}");
     }
     data
 }
 
 /// Chains, current successors and tombstones of every id in an export.
 fn chains(data: &Path) -> Vec<String> {
-    let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
-    let snapshot = Reader::open(Arc::new(disk)).unwrap().snapshot();
+    let disk = FsDisk::open(&data.join("tenants/local/store")).unwrap();
+    let snapshot = StoreReader::open(Arc::new(disk)).unwrap().snapshot();
     let mut ids: Vec<ItemId> = Vec::new();
     for record in snapshot.records() {
         match record.unwrap() {
@@ -301,10 +301,10 @@ fn chains(data: &Path) -> Vec<String> {
     ids.sort_unstable();
     ids.dedup();
     let told = ids.into_iter().map(|id| {
-        let ends = snapshot.current_successors(id).unwrap().places;
+        let ends = snapshot.current_successors(id).unwrap().addresses;
         let ends: Vec<ItemId> = ends.into_iter().map(|it| snapshot.id(it).unwrap()).collect();
         let members = snapshot.chain(id).unwrap().members.into_iter();
-        let members: Vec<_> = members.map(|it| (it.id, it.place.is_none())).collect();
+        let members: Vec<_> = members.map(|it| (it.id, it.address.is_none())).collect();
         let status = snapshot.find(id).unwrap().map(|place| snapshot.status(place).unwrap());
         format!("{id} {status:?} {ends:?} {members:?}")
     });

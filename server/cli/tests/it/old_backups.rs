@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support_wire::tree::workspace;
 
-use engine::ledger::{Decision, Draft, Ledger, OpenWith, Outcome};
+use engine::ledger::{Decision, EntryDraft, Ledger, LedgerOptions, Outcome};
 use recalld_auth::Signer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -53,9 +53,9 @@ fn old_backup(backup: &Path) -> (u64, String) {
     let signer = Signer::from_seed(&[7; 32]);
     let folder = backup.join("tenants/local/ledger");
     let tenant = Sha256::digest(b"local").into();
-    let with = OpenWith { tenant, seal: Box::new(signer.clone()), anchor: None };
+    let with = LedgerOptions { tenant, signer: Box::new(signer.clone()), anchor: None };
     let mut ledger = Ledger::open(&folder, with).unwrap();
-    let entry = |seq| Draft {
+    let entry = |seq| EntryDraft {
         at_micros: seq,
         receipt: [9; 16],
         tool: "recalld ingest",

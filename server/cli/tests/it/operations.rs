@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use engine::{Batch, Durability, Ground, ItemDraft, Options, Store};
+use engine::{Batch, Durability, Env, ItemDraft, Options, Store};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use support_wire::kept::{
@@ -367,7 +367,7 @@ fn compaction_goes_to_its_end() {
     let options =
         Options { durability: Durability::Sync, merge_bytes_max: 0, ..Options::default() };
     let folder = data.join("tenants/local/store");
-    let store = Store::open(Ground::real(&folder).unwrap(), options).unwrap();
+    let store = Store::open(Env::on_disk(&folder).unwrap(), options).unwrap();
     for n in 0..6 {
         let draft = ItemDraft {
             kind: "note".to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support_wire::tree::workspace;
 
-use engine::{FullSpeed, SearchError, Snapshot, Store};
+use engine::{NoThrottle, SearchError, Snapshot, Store};
 use recalld_interchange::lines::write;
 use support_engine::golden::Golden;
 use support_engine::{ground, random_store};
@@ -104,7 +104,7 @@ fn stores_with_erased_items_read_as_they_are_exported() {
         let store = Store::open(ground, ground::unmerged()).unwrap();
         for round in 0..3 {
             random_store::fill(&store, seed.wrapping_add(round), RANDOM_COMMITS / 2, true);
-            store.erase_pending(&FullSpeed).unwrap();
+            store.erase_pending(&NoThrottle).unwrap();
         }
         random_store::fill(&store, !seed, 2, true);
         let exported = written(&store.snapshot());

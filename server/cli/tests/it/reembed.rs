@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use engine::os::disk::RealDisk;
-use engine::{Durability, Reader, Snapshot};
+use engine::os::disk::FsDisk;
+use engine::{Durability, Snapshot, StoreReader};
 use half::f16;
 use recalld_api::operator::{Import, Ingest, Recall};
 use recalld_cli::app;
@@ -80,14 +80,14 @@ fn furnished(scratch: &Path, items: usize, model: &Path) -> PathBuf {
 
 /// The store's current snapshot, also while a server writes.
 fn snapshot(data: &Path) -> Snapshot {
-    let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
-    Reader::open(Arc::new(disk)).unwrap().snapshot()
+    let disk = FsDisk::open(&data.join("tenants/local/store")).unwrap();
+    StoreReader::open(Arc::new(disk)).unwrap().snapshot()
 }
 
 /// Text and embedding of each item, by id.
 fn embeddings(snapshot: &Snapshot) -> BTreeMap<u128, (String, Vec<f16>)> {
     let mut found = BTreeMap::new();
-    for place in snapshot.places().unwrap() {
+    for place in snapshot.item_addresses().unwrap() {
         let item = snapshot.item(place).unwrap();
         let embedding = snapshot.embedding(place).unwrap();
         assert_eq!(embedding.is_some(), item.searchable, "{}", item.text);

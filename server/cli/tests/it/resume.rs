@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use engine::Reader;
-use engine::os::disk::RealDisk;
+use engine::StoreReader;
+use engine::os::disk::FsDisk;
 use recalld_embedding::inflow::{PARCEL_TEXTS_MAX, TEXTS_LOST_MAX};
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
@@ -45,9 +45,9 @@ fn begun(said: &str) -> u64 {
 
 /// Number of embeddings in the store, also after a kill.
 fn stored(data: &Path) -> u64 {
-    let disk = RealDisk::open(&data.join("tenants/local/store")).unwrap();
-    let snapshot = Reader::open(Arc::new(disk)).unwrap().snapshot();
-    let places = snapshot.places().unwrap();
+    let disk = FsDisk::open(&data.join("tenants/local/store")).unwrap();
+    let snapshot = StoreReader::open(Arc::new(disk)).unwrap().snapshot();
+    let places = snapshot.item_addresses().unwrap();
     places.filter(|&place| snapshot.embedding(place).unwrap().is_some()).count() as u64
 }
 

@@ -70,7 +70,7 @@ impl House {
     fn texts(&self, name: &str) -> Vec<String> {
         let workspace = self.tenants.open(name).unwrap();
         let snapshot = workspace.store.snapshot();
-        let places = snapshot.places().unwrap();
+        let places = snapshot.item_addresses().unwrap();
         places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
     }
 }

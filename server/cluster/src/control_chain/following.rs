@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::os::disk::RealDisk;
+use engine::os::disk::FsDisk;
 use recalld_replication::core::{Claim, Follower, Mark, Polled};
 use recalld_replication::limits::LEFT_MAX;
 use recalld_replication::{Away, Bytes, FarLog, Full, Kind, LogPiece, Record, Shelf};
@@ -288,7 +288,7 @@ impl Reader {
         commits.append(&mut self.commits_from(behind, &mut place, seq)?);
         let wanted = commits.last().map_or(TablesDigest(tables.digest.0), |commit| commit.digest);
         place.digest = place::hash_of(wanted);
-        let disk = RealDisk::open(&self.shared.folder).map_err(|error| error.to_string())?;
+        let disk = FsDisk::open(&self.shared.folder).map_err(|error| error.to_string())?;
         let loaded = self.load_from(full, tables.seq, &disk, commits, (&place, wanted));
         rows::forget(&disk);
         loaded.map(|()| place)
@@ -298,7 +298,7 @@ impl Reader {
         &self,
         full: &Full,
         seq: u64,
-        disk: &RealDisk,
+        disk: &FsDisk,
         commits: Vec<Commit>,
         (place, wanted): (&Place, TablesDigest),
     ) -> Result<(), String> {

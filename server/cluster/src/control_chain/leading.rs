@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use engine::os::disk::RealDisk;
+use engine::os::disk::FsDisk;
 use recalld_replication::core::{
     Collected, Collector, Committed, Fenced, Holder, Noted, Retention, Stamp,
 };
@@ -284,7 +284,7 @@ fn lost() -> ControlError {
 
 /// Uploads all tables and writes the record that names them. Changes continue meanwhile.
 pub(super) fn make_full(shared: &Shared, control: &Control) -> Result<(), String> {
-    let disk = RealDisk::open(&shared.folder).map_err(|error| error.to_string())?;
+    let disk = FsDisk::open(&shared.folder).map_err(|error| error.to_string())?;
     let made = full_from(shared, control, &disk);
     rows::forget(&disk);
     if let Some(lead) = shared.lead().as_mut() {
@@ -293,7 +293,7 @@ pub(super) fn make_full(shared: &Shared, control: &Control) -> Result<(), String
     made
 }
 
-fn full_from(shared: &Shared, control: &Control, disk: &RealDisk) -> Result<(), String> {
+fn full_from(shared: &Shared, control: &Control, disk: &FsDisk) -> Result<(), String> {
     let writing: RefCell<Option<Writing<'_>>> = RefCell::new(None);
     let sealing = (&shared.seals, &*shared.with.random);
     let (mut seq, mut wanted) = (0, None);

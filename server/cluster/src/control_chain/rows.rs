@@ -3,7 +3,7 @@
 //! The last frame is marked as the last, so that a truncated file is detected.
 
 use engine::os::clock::Random;
-use engine::os::disk::{Disk, DiskFile, DiskRead, RealDisk};
+use engine::os::disk::{Disk, DiskFile, DiskRead, FsDisk};
 use zeroize::Zeroizing;
 
 use super::sealed::{FRAME_BYTES_MAX, Seals, Stands};
@@ -29,7 +29,7 @@ pub(super) struct Writing<'a> {
 }
 
 /// Creates an empty tables file; removes the remains of an earlier one.
-pub(super) fn fresh(disk: &RealDisk) -> Result<Box<dyn DiskFile>, String> {
+pub(super) fn fresh(disk: &FsDisk) -> Result<Box<dyn DiskFile>, String> {
     let failed = |error: engine::DiskError| error.to_string();
     if disk.names().map_err(failed)?.iter().any(|name| name == FRESH) {
         disk.remove(FRESH).map_err(failed)?;
@@ -38,18 +38,18 @@ pub(super) fn fresh(disk: &RealDisk) -> Result<Box<dyn DiskFile>, String> {
 }
 
 /// Opens the written tables file for reading.
-pub(super) fn written(disk: &RealDisk) -> Result<Box<dyn DiskRead>, String> {
+pub(super) fn written(disk: &FsDisk) -> Result<Box<dyn DiskRead>, String> {
     disk.open(FRESH).map_err(|error| error.to_string())
 }
 
 /// Removes the tables file.
-pub(super) fn forget(disk: &RealDisk) {
+pub(super) fn forget(disk: &FsDisk) {
     let _gone_or_replaced_by_the_next = disk.remove(FRESH);
 }
 
 impl<'a> Writing<'a> {
     pub(super) fn begin(
-        disk: &RealDisk,
+        disk: &FsDisk,
         seq: u64,
         (seals, random): (&'a Seals, &'a dyn Random),
     ) -> Result<Self, String> {

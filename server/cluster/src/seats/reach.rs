@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::OpenError;
 use engine::os::clock::Random;
-use engine::os::disk::{Disk, RealDisk};
+use engine::os::disk::{Disk, FsDisk};
 use recalld_replication::core::Writer;
 use recalld_replication::{
     Address, Cache, Coordinator, Driver, Node, NodeId, Nonce, NotOurs, NotSeated, Place, Reached,
@@ -31,7 +31,7 @@ pub(super) fn cache(settings: &Remote, data: &Path) -> Result<Arc<Cache>, String
     let followed =
         homes.into_iter().filter(|home| recalld_replication::is_followed(home).is_ok_and(|it| it));
     let followed: Vec<_> = followed.collect();
-    let free = RealDisk::open(data).and_then(|disk| disk.free_bytes());
+    let free = FsDisk::open(data).and_then(|disk| disk.free_bytes());
     let free = free.map_err(|error| error.to_string())?;
     Ok(Cache::over(&followed, settings.cache_bytes, free))
 }

@@ -1,6 +1,6 @@
 use std::io;
 
-use engine::{Damage, SearchError, WriteError};
+use engine::{CorruptionError, SearchError, WriteError};
 
 use recalld_embedding::inflow::Halt;
 
@@ -12,7 +12,7 @@ pub enum ImportError {
     /// The store refuses further writes; earlier batches remain stored.
     Writing(WriteError),
     /// Stored bytes are damaged.
-    Damaged(Damage),
+    Damaged(CorruptionError),
     /// The import was cancelled; earlier batches remain stored.
     Cancelled,
 }
@@ -23,8 +23,8 @@ impl From<io::Error> for ImportError {
     }
 }
 
-impl From<Damage> for ImportError {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for ImportError {
+    fn from(damage: CorruptionError) -> Self {
         Self::Damaged(damage)
     }
 }

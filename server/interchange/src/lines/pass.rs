@@ -7,8 +7,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use engine::{
-    Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, NEIGHBOURS_MAX,
-    SearchError, Snapshot, SourceDraft, SourceId, SourceView, Status, Store, TombstoneDraft,
+    CorruptionError, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView,
+    NEIGHBOURS_MAX, SearchError, Snapshot, SourceDraft, SourceId, SourceView, Status, Store,
+    TombstoneDraft,
 };
 
 use super::error::ImportError;
@@ -35,8 +36,8 @@ impl From<ImportError> for Refusal {
     }
 }
 
-impl From<Damage> for Refusal {
-    fn from(damage: Damage) -> Self {
+impl From<CorruptionError> for Refusal {
+    fn from(damage: CorruptionError) -> Self {
         Self::End(damage.into())
     }
 }
@@ -156,7 +157,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the stored item that has a ref, if an unwritten batch supersedes items and thus may free the ref.
-    fn holder(&self, reference: Option<&str>) -> Result<Option<ItemId>, Damage> {
+    fn holder(&self, reference: Option<&str>) -> Result<Option<ItemId>, CorruptionError> {
         let mut unwritten = self.on_the_way.iter().chain([&self.pending.marks]);
         let Some(reference) = reference.filter(|_| unwritten.any(|it| !it.superseded.is_empty()))
         else {
@@ -216,7 +217,7 @@ impl<'a> Pass<'a> {
             }
             None => {
                 self.look_after(|marks| marks.uris.contains(&draft.uri))?;
-                let there = self.snapshot.sources_of_uri(&draft.uri)?;
+                let there = self.snapshot.sources_by_uri(&draft.uri)?;
                 let found = there.iter().rfind(|there| is_of(there, &draft)).map(|it| it.id);
                 same = found.or_else(|| self.pending.source_like(&draft));
             }
@@ -253,7 +254,7 @@ impl<'a> Pass<'a> {
                 return Ok(Some(id));
             }
             self.look_after(|marks| marks.uris.contains(&uri))?;
-            let there = self.snapshot.sources_of_uri(&uri)?;
+            let there = self.snapshot.sources_by_uri(&uri)?;
             if let Some(one) = there.iter().rfind(|one| (one.kind, one.title) == (&*kind, &*title))
             {
                 return Ok(Some(one.id));
@@ -423,13 +424,13 @@ impl<'a> Pass<'a> {
             self.plan.items.contains_key(&target) || self.snapshot.find(ItemId(target))?.is_some();
         let has_edge = self.plan.edges.contains_key(&target)
             || self.snapshot.find_edge(EdgeId(target))?.is_some();
-        if draft.gone && !has_item && !has_edge {
+        if draft.target_erased && !has_item && !has_edge {
             for name in supersedes {
                 draft.supersedes.push(self.replaced(at, name)?);
             }
         } else {
             // An item or edge that exists has its own list of superseded items.
-            let is_edge = is_edge || draft.gone && !has_item;
+            let is_edge = is_edge || draft.target_erased && !has_item;
             draft.target = self.hidden_by(at, target, is_edge)?;
         }
         self.placed[at as usize] = draft.target;

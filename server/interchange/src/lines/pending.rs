@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use engine::{
-    Batch, EdgeDraft, EdgeId, ItemDraft, ItemId, SourceDraft, SourceId, TombstoneDraft, Unwritten,
+    Batch, BatchError, EdgeDraft, EdgeId, ItemDraft, ItemId, SourceDraft, SourceId, TombstoneDraft,
     WriteError,
 };
 
@@ -112,12 +112,12 @@ impl Rank {
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
-        self.batch.records() == 0
+        self.batch.record_count() == 0
     }
 
     /// Returns true if a line of `bytes` bytes exceeds the limits of this batch.
     pub(super) fn is_full(&self, bytes: usize) -> bool {
-        self.batch.records() >= BATCH_RECORDS_MAX
+        self.batch.record_count() >= BATCH_RECORDS_MAX
             || self.texts >= PARCEL_TEXTS_MAX
             || self.bytes + bytes > BATCH_BYTES_MAX
     }
@@ -192,14 +192,14 @@ impl Pending {
     /// left out.
     pub(super) fn settle(
         mut self,
-        mut write: impl FnMut(Batch) -> Result<(), Unwritten>,
+        mut write: impl FnMut(Batch) -> Result<(), BatchError>,
     ) -> Result<Settled, ImportError> {
         let batch = std::mem::take(&mut self.batch);
         let mut settled =
             Settled { written: Report::of(&batch), refused: Vec::new(), upto: self.upto };
         match write(batch) {
             Ok(()) => return Ok(settled),
-            Err(Unwritten { error: WriteError::Refused { .. }, batch }) => self.batch = *batch,
+            Err(BatchError { error: WriteError::Refused { .. }, batch }) => self.batch = *batch,
             Err(unwritten) => return Err(ImportError::Writing(unwritten.error)),
         }
         settled.written = Report::default();
@@ -252,6 +252,6 @@ impl Parcel for Pending {
 }
 
 /// Checks a batch like a write, as far as possible without the store.
-pub(super) fn check(batch: Batch, dimensions: Option<u32>) -> Result<(), Unwritten> {
-    batch.check(dimensions).map_err(|error| Unwritten { error, batch: Box::new(batch) })
+pub(super) fn check(batch: Batch, dimensions: Option<u32>) -> Result<(), BatchError> {
+    batch.check(dimensions).map_err(|error| BatchError { error, batch: Box::new(batch) })
 }

@@ -160,7 +160,7 @@ impl Plan {
             Line::Tombstone { draft, supersedes, is_edge } => {
                 self.targets.insert(draft.target);
                 supersedes.iter().for_each(|name| self.link_item(at, name));
-                if draft.gone && draft.erase {
+                if draft.target_erased && draft.erase {
                     self.gone.entry(draft.target).or_insert(at);
                 }
                 let known = if *is_edge { &self.edges } else { &self.items };

@@ -155,7 +155,7 @@ fn span(fields: &mut Fields<'_>) -> Result<Option<Span>, String> {
 
 fn sensitivity(fields: &mut Fields<'_>) -> Result<Sensitivity, String> {
     let Some(name) = fields.text("sensitivity")? else { return Ok(Sensitivity::default()) };
-    Sensitivity::of_name(&name).ok_or_else(|| {
+    Sensitivity::from_name(&name).ok_or_else(|| {
         let wanted = Sensitivity::ALL.map(Sensitivity::name).join(", ");
         format!("sensitivity: {name}; one of {wanted} is wanted")
     })
@@ -211,7 +211,7 @@ fn tombstone(fields: &mut Fields<'_>) -> Result<Line, String> {
         by: fields.text("by")?.unwrap_or_default(),
         reason: fields.text("reason")?.unwrap_or_default(),
         erase: fields.flag("erase")?.unwrap_or_default(),
-        gone: fields.flag("gone")?.unwrap_or_default(),
+        target_erased: fields.flag("gone")?.unwrap_or_default(),
         supersedes: Vec::new(),
     };
     let supersedes = names(fields)?;

@@ -140,7 +140,7 @@ impl Said {
         if wanted.is_empty() {
             return Ok(said);
         }
-        for (at, place) in snapshot.places()?.enumerate() {
+        for (at, place) in snapshot.item_addresses()?.enumerate() {
             if at % ITEMS_PER_LOOK == 0 && call.is_over() {
                 return Err(ImportError::Cancelled);
             }

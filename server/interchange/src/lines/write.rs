@@ -1,8 +1,8 @@
 //! Writes the rows of a store as lines (`format-spec/export.md`).
 
 use engine::{
-    Damage, EdgeView, ItemId, ItemView, Record, Salvage, SearchError, Snapshot, SourceId,
-    SourceView, Span, Status, Target, TombstoneView, hex,
+    CorruptionError, EdgeView, ItemId, ItemView, Record, Salvage, SearchError, Snapshot, SourceId,
+    SourceView, Span, Status, TombstoneTarget, TombstoneView, hex,
 };
 
 use serde_json::{Value, json};
@@ -47,43 +47,47 @@ impl Lines {
 /// Lookup of rows that a row references.
 pub trait Named {
     /// Returns the kind of an item.
-    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage>;
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, CorruptionError>;
     /// Returns a source.
-    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage>;
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, CorruptionError>;
     /// Returns the target of a tombstone.
-    fn target(&self, number: u128) -> Result<Target<'_>, Damage>;
+    fn target(&self, number: u128) -> Result<TombstoneTarget<'_>, CorruptionError>;
 }
 
 impl Named for Snapshot {
-    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, CorruptionError> {
         self.find(id)?.map(|place| Snapshot::kind(self, place)).transpose()
     }
 
-    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, CorruptionError> {
         Snapshot::source(self, id)
     }
 
-    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
-        Snapshot::target(self, number)
+    fn target(&self, number: u128) -> Result<TombstoneTarget<'_>, CorruptionError> {
+        Snapshot::tombstone_target(self, number)
     }
 }
 
 impl Named for Salvage {
-    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, CorruptionError> {
         Salvage::kind(self, id)
     }
 
-    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, CorruptionError> {
         Salvage::source(self, id)
     }
 
-    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+    fn target(&self, number: u128) -> Result<TombstoneTarget<'_>, CorruptionError> {
         Salvage::target(self, number)
     }
 }
 
 /// Appends the line of a salvaged row.
-pub fn salvaged(salvage: &Salvage, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+pub fn salvaged(
+    salvage: &Salvage,
+    record: &Record<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptionError> {
     line(salvage, record, out)
 }
 
@@ -113,7 +117,11 @@ pub fn all<E: From<SearchError>>(
 ///
 /// # Errors
 /// Stored bytes are damaged.
-pub fn line(named: &dyn Named, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+pub fn line(
+    named: &dyn Named,
+    record: &Record<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptionError> {
     match record {
         Record::Source(view) => source(view, out),
         Record::Item(view, status) => item(named, view, *status, out)?,
@@ -144,7 +152,7 @@ fn item(
     view: &ItemView<'_>,
     status: Status,
     out: &mut Vec<u8>,
-) -> Result<(), Damage> {
+) -> Result<(), CorruptionError> {
     let mut line = Object::begin(out);
     line.text("type", "item");
     line.text("id", &names::of_item(view));
@@ -179,7 +187,7 @@ fn edge(
     view: &EdgeView<'_>,
     hidden: bool,
     out: &mut Vec<u8>,
-) -> Result<(), Damage> {
+) -> Result<(), CorruptionError> {
     let mut line = Object::begin(out);
     line.text("type", "edge");
     line.text("id", &names::edge(view.id));
@@ -199,12 +207,16 @@ fn edge(
     Ok(())
 }
 
-fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> Result<(), Damage> {
+fn tombstone(
+    named: &dyn Named,
+    view: &TombstoneView<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptionError> {
     let hidden = named.target(view.target)?;
     let target = match hidden {
-        Target::Item(kind) => names::item(kind, ItemId(view.target)),
-        Target::Edge => names::edge(engine::EdgeId(view.target)),
-        Target::Gone => names::item("", ItemId(view.target)),
+        TombstoneTarget::Item(kind) => names::item(kind, ItemId(view.target)),
+        TombstoneTarget::Edge => names::edge(engine::EdgeId(view.target)),
+        TombstoneTarget::Erased => names::item("", ItemId(view.target)),
     };
     let mut line = Object::begin(out);
     line.text("type", "tombstone");
@@ -213,7 +225,7 @@ fn tombstone(named: &dyn Named, view: &TombstoneView<'_>, out: &mut Vec<u8>) -> 
     line.text_or_none("by", view.by);
     line.text_or_none("reason", view.reason);
     line.flag_unless("erase", view.erase, false);
-    line.flag_unless("gone", hidden == Target::Gone, false);
+    line.flag_unless("gone", hidden == TombstoneTarget::Erased, false);
     line.texts_or_none("supersedes", &item_names(named, &view.supersedes)?);
     line.end();
     Ok(())
@@ -242,7 +254,7 @@ fn source_name(
     named: &dyn Named,
     id: Option<SourceId>,
     line: &mut Object<'_>,
-) -> Result<(), Damage> {
+) -> Result<(), CorruptionError> {
     let Some(id) = id else { return Ok(()) };
     let mut inner = Object::begin(line.key("source"));
     inner.text("id", &names::source(id));
@@ -255,11 +267,11 @@ fn source_name(
     Ok(())
 }
 
-fn item_names(named: &dyn Named, ids: &[ItemId]) -> Result<Vec<String>, Damage> {
+fn item_names(named: &dyn Named, ids: &[ItemId]) -> Result<Vec<String>, CorruptionError> {
     ids.iter().map(|&id| item_name(named, id)).collect()
 }
 
 /// Returns an item's id with the prefix of its kind (EXP-03).
-fn item_name(named: &dyn Named, id: ItemId) -> Result<String, Damage> {
+fn item_name(named: &dyn Named, id: ItemId) -> Result<String, CorruptionError> {
     Ok(names::item(named.kind(id)?.unwrap_or_default(), id))
 }

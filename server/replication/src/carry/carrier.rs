@@ -3,8 +3,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use engine::far::Far;
 use engine::os::clock::{Clock, Random};
+use engine::replication_sink::ReplicationSink;
 use engine::{Seq, Store};
 
 use super::carried::Carried;
@@ -118,8 +118,8 @@ impl Carrier {
 
     /// Replication sink with which the store is opened.
     #[must_use]
-    pub fn far(&self) -> Arc<dyn Far> {
-        Arc::clone(&self.shared) as Arc<dyn Far>
+    pub fn far(&self) -> Arc<dyn ReplicationSink> {
+        Arc::clone(&self.shared) as Arc<dyn ReplicationSink>
     }
 
     /// Attaches the store that was opened with [`Carrier::far`]. The store is notified of commits in the record log

@@ -85,7 +85,7 @@ impl State {
             // A log that is not in this manifest comes after the manifest.
             Some(it) => {
                 let mark = it.logs.iter().find(|mark| mark.log == log.mark.log).copied();
-                mark.unwrap_or(engine::far::LogMark { end: 0, seq: 0, ..log.mark })
+                mark.unwrap_or(engine::replication_sink::WalPosition { end: 0, seq: 0, ..log.mark })
             }
         };
         let mut seq = self.seq;

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::clock::{Clock, Random};
 use engine::os::disk::{Disk, DiskRead};
+use engine::replication_sink::{
+    PublishedManifest, ReplicationError, ReplicationSink, SinkRejectedError, WalPosition,
+};
 use engine::{Seq, Store};
 
 use super::carried::Carried;
@@ -139,7 +141,7 @@ impl Shared {
     pub(super) fn show(&self) {
         let was_abandoned = std::mem::take(&mut self.lock().is_abandoned);
         if was_abandoned && let Some(store) = self.store.get().and_then(Weak::upgrade) {
-            store.show_carried();
+            store.release_replicated();
         }
     }
 
@@ -181,22 +183,22 @@ impl Over {
     }
 }
 
-impl Far for Shared {
-    fn acknowledges(&self) -> bool {
+impl ReplicationSink for Shared {
+    fn is_synchronous(&self) -> bool {
         matches!(self.when, CarryWhen::Acknowledging)
     }
 
-    fn admits(&self, waiting: usize) -> Result<(), NotAdmitted> {
+    fn admit(&self, waiting: usize) -> Result<(), SinkRejectedError> {
         let inner = self.lock();
         if let Some(over) = &inner.over {
-            return Err(NotAdmitted::Fenced(over.why()));
+            return Err(SinkRejectedError::Fenced(over.why()));
         }
-        if !self.acknowledges() {
+        if !self.is_synchronous() {
             return Ok(());
         }
         if waiting >= FAR_WAITERS_MAX {
             let why = format!("{waiting} writes wait for the remote");
-            return Err(NotAdmitted::Busy(why));
+            return Err(SinkRejectedError::Busy(why));
         }
         let since = inner.state.unsent_since.filter(|_| inner.state.unsent_bytes() > 0);
         let waits = since.map_or(Duration::ZERO, |since| self.driver.ticks.now() - since);
@@ -205,28 +207,30 @@ impl Far for Shared {
         }
         let why = inner.trouble.as_deref().unwrap_or("it is slow");
         let seconds = waits.as_secs();
-        Err(NotAdmitted::Busy(format!("the remote has not taken a write for {seconds} s ({why})")))
+        Err(SinkRejectedError::Busy(format!(
+            "the remote has not taken a write for {seconds} s ({why})"
+        )))
     }
 
-    fn began_log(&self, mark: LogMark, file: Box<dyn DiskRead>) {
+    fn on_log_created(&self, mark: WalPosition, file: Box<dyn DiskRead>) {
         self.change(|inner| inner.state.began_log(mark, file, self.driver.ticks.now()));
     }
 
-    fn synced(&self, mark: LogMark) {
+    fn on_log_synced(&self, mark: WalPosition) {
         self.change(|inner| inner.state.synced(mark, self.driver.ticks.now()));
     }
 
-    fn published(&self, published: &Published<'_>) {
+    fn on_manifest_published(&self, published: &PublishedManifest<'_>) {
         let told = self.lock().state.published(published, self, self.driver.ticks.now());
         self.broken(told);
     }
 
-    fn indexed(&self, name: &str, disk: &dyn Disk) {
+    fn on_index_created(&self, name: &str, disk: &dyn Disk) {
         let told = self.lock().state.indexed(name, disk, self);
         self.broken(told);
     }
 
-    fn carry(&self, seq: Seq) -> Result<(), NotCarried> {
+    fn wait_replicated(&self, seq: Seq) -> Result<(), ReplicationError> {
         let inner = self.lock();
         let waits = |inner: &mut Inner| inner.over.is_none() && inner.state.shown < seq;
         let waited = self.changed.wait_timeout_while(inner, CARRY_WAIT_MAX, waits);
@@ -235,14 +239,14 @@ impl Far for Shared {
             return Ok(());
         }
         if let Some(over) = &inner.over {
-            return Err(NotCarried::Fenced(over.why()));
+            return Err(ReplicationError::Fenced(over.why()));
         }
         inner.is_abandoned = true;
         let why = inner.trouble.clone().unwrap_or_else(|| "it did not answer".to_owned());
-        Err(NotCarried::Unknown(format!("the remote did not take it in time ({why})")))
+        Err(ReplicationError::Indeterminate(format!("the remote did not take it in time ({why})")))
     }
 
-    fn carried(&self) -> Seq {
+    fn replicated_seq(&self) -> Seq {
         self.lock().state.shown
     }
 }

@@ -8,8 +8,8 @@ use std::mem;
 use std::sync::Arc;
 
 use engine::Seq;
-use engine::far::{ListedFile, LogMark, Published, index_name};
 use engine::os::disk::{Disk, DiskRead};
+use engine::replication_sink::{ListedFile, PublishedManifest, WalPosition, index_name};
 
 use super::carried::Listed;
 use crate::hex::{Hash, Hex};
@@ -66,7 +66,7 @@ pub(super) struct Log {
     /// Local file; `None` if only the record log has the bytes.
     pub(super) file: Option<Arc<dyn DiskRead>>,
     /// Position up to which the log is on the local disk.
-    pub(super) mark: LogMark,
+    pub(super) mark: WalPosition,
     /// Offset up to which the log is in the record log.
     pub(super) sent: u64,
     /// Log objects, contiguous from offset 0, and the newest commit in them.
@@ -82,7 +82,7 @@ pub(super) struct Folding {
     pub(super) key: DataKey,
     pub(super) from: u64,
     /// Position in the log at the end of the run.
-    pub(super) to: LogMark,
+    pub(super) to: WalPosition,
     pub(super) upload: Arc<Upload>,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Outline {
     pub(super) number: u64,
     pub(super) floor: u64,
     pub(super) files: Vec<ListedFile>,
-    pub(super) logs: Vec<LogMark>,
+    pub(super) logs: Vec<WalPosition>,
     pub(super) last_seq: Seq,
     pub(super) must_lead: bool,
     pub(super) ends_erasure: bool,
@@ -188,7 +188,7 @@ impl State {
     }
 
     fn known_log(&mut self, number: u64, first_seq: Seq) -> &mut Log {
-        let mark = LogMark { log: number, first_seq, end: 0, seq: first_seq.saturating_sub(1) };
+        let mark = WalPosition { log: number, first_seq, end: 0, seq: first_seq.saturating_sub(1) };
         self.logs.entry(number).or_insert(Log {
             file: None,
             mark,
@@ -200,14 +200,14 @@ impl State {
     }
 
     /// Adds a log that was created, or found when the store was opened.
-    pub(super) fn began_log(&mut self, mark: LogMark, file: Box<dyn DiskRead>, now: Ticks) {
+    pub(super) fn began_log(&mut self, mark: WalPosition, file: Box<dyn DiskRead>, now: Ticks) {
         let log = self.known_log(mark.log, mark.first_seq);
         log.file = Some(file.into());
         self.synced(mark, now);
     }
 
     /// Notes that a log is on disk up to `mark`.
-    pub(super) fn synced(&mut self, mark: LogMark, now: Ticks) {
+    pub(super) fn synced(&mut self, mark: WalPosition, now: Ticks) {
         let Some(log) = self.logs.get_mut(&mark.log) else { return };
         if mark.end > log.mark.end {
             log.mark = mark;
@@ -223,11 +223,11 @@ impl State {
     /// A file cannot be opened; the manifest is then not adopted.
     pub(super) fn published(
         &mut self,
-        published: &Published<'_>,
+        published: &PublishedManifest<'_>,
         keys: &dyn Keys,
         now: Ticks,
     ) -> Result<(), engine::DiskError> {
-        let listing = published.listing;
+        let listing = published.manifest;
         let known = self.manifest.as_ref().map_or(0, |known| known.number);
         if known >= listing.number() {
             return Ok(());
@@ -246,8 +246,8 @@ impl State {
             files,
             logs: published.logs.to_vec(),
             last_seq: published.last_seq,
-            must_lead: led || published.must_lead,
-            ends_erasure: erased || published.ends_erasure,
+            must_lead: led || published.is_barrier,
+            ends_erasure: erased || published.completes_erasure,
         });
         if self.seq == 0 {
             // The commits were acknowledged before there was a record log.
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn what_a_full_record_leaves_behind_waits_for_nothing() {
         let mut state = State::of_chain(&[]);
-        let mark = LogMark { log: 16, first_seq: 1, end: 64, seq: 0 };
+        let mark = WalPosition { log: 16, first_seq: 1, end: 64, seq: 0 };
         state.began_log(mark, Box::new(Empty), Ticks(1));
         state.manifest = Some(Outline {
             bytes: Vec::new(),

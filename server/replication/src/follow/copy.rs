@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::far::{Listing, log_name, manifest_name};
 use engine::os::disk::{Disk, DiskFile};
+use engine::replication_sink::{ManifestView, log_name, manifest_name};
 use engine::{DiskError, OpenError};
 
 use super::error::NotApplied;
@@ -29,7 +29,7 @@ pub struct LocalCopy {
     files: BTreeMap<String, Hash>,
     logs: BTreeMap<u64, LocalLog>,
     /// The newest manifest; `None` before there is one.
-    manifest: Option<Listing>,
+    manifest: Option<ManifestView>,
 }
 
 /// A growing log.
@@ -85,7 +85,7 @@ impl LocalCopy {
     pub fn clear(&mut self) -> Result<(), DiskError> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let names = self.disk.names()?;
-        for name in manifest.leaves_behind(&names) {
+        for name in manifest.obsolete_files(&names) {
             self.disk.remove(name)?;
         }
         let unfinished = names.iter().filter(|name| name.ends_with(FETCHING));
@@ -137,7 +137,7 @@ impl LocalCopy {
         full: &Full,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), NotApplied> {
-        let listing = Listing::read(&full.manifest).map_err(unreadable)?;
+        let listing = ManifestView::parse(&full.manifest).map_err(unreadable)?;
         for file in &full.files {
             self.file(shelf, file, goes_on)?;
         }

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::UNIX_EPOCH;
 
 use engine::limits::FILL_BYTES;
-use engine::os::disk::{Disk, RealDisk};
+use engine::os::disk::{Disk, FsDisk};
 
 use super::cache::{Cache, Closed};
 use super::partial::{Filled, PartialDisk, bytes_in};
@@ -162,7 +162,7 @@ impl Cache {
     /// Removes the files of a closed store. The manifest is removed first: the rest alone is no store.
     fn clear_away(&self, root: &Path) {
         let cleared = || -> Result<bool, engine::DiskError> {
-            let disk = RealDisk::open(root)?;
+            let disk = FsDisk::open(root)?;
             let Some(_lock) = disk.lock()? else { return Ok(false) };
             // Writes of this node may exist nowhere else.
             if !root.parent().is_some_and(|home| is_followed(home).is_ok_and(|is_it| is_it)) {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::filling::{self, Fetch, Filling, PART};
+use engine::lazy_file::{self, LazyFile, PARTIAL_SUFFIX, RangeFetcher};
 use engine::os::disk::{Disk, DiskFile, DiskLock, DiskRead, FileBytes};
 use engine::{DiskError, OpenError, Store};
 
@@ -81,7 +81,7 @@ enum Part {
 struct File {
     far: FarFile,
     /// Open file; `None` if the file is opened on first use.
-    open: Option<(Arc<Filling>, Arc<Source>)>,
+    open: Option<(Arc<LazyFile>, Arc<Source>)>,
     /// True if the file is complete, under its final name.
     is_named: bool,
     /// True if the store must reopen the file.
@@ -96,12 +96,12 @@ impl File {
     }
 
     /// Returns true if `filling` is the currently open file.
-    fn is(&self, filling: &Arc<Filling>) -> bool {
+    fn is(&self, filling: &Arc<LazyFile>) -> bool {
         self.open.as_ref().is_some_and(|(it, _)| Arc::ptr_eq(it, filling))
     }
 
     fn bytes_here(&self) -> u64 {
-        self.open.as_ref().map_or(0, |(filling, _)| filling.bytes_here())
+        self.open.as_ref().map_or(0, |(filling, _)| filling.bytes_present())
     }
 }
 
@@ -279,8 +279,8 @@ impl PartialDisk {
             let Some((filling, _)) = &file.open else { return Ok(Filled::Whole) };
             (Arc::clone(filling), file.far.clone())
         };
-        let away = |why: filling::Unfilled| Untransferred::Later(why.to_string());
-        if filling.fill_on().map_err(away)? {
+        let away = |why: lazy_file::PageFetchError| Untransferred::Later(why.to_string());
+        if filling.fetch_next().map_err(away)? {
             return Ok(Filled::More);
         }
         let is_right = hash_of(&filling, 0, far.bytes)? == far.sha256;
@@ -334,7 +334,7 @@ impl PartialDisk {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(store) = store else { return Ok(()) };
         let later = |why: String| NotApplied::from(Untransferred::Later(why));
-        match store.reopen(&[name.to_owned()]) {
+        match store.reopen_segments(&[name.to_owned()]) {
             Err(error) => return Err(later(error.to_string())),
             Ok(false) => return Err(later("the store is refreshed just now".into())),
             Ok(true) => {}
@@ -401,7 +401,8 @@ impl PartialDisk {
         indexes.retain(|name, _| has_segment(name));
         let parts = files.values().map(|file| &file.far).chain(indexes.values());
         let known: Vec<String> = parts.map(part_name).collect();
-        let lost = there.iter().filter(|name| name.ends_with(PART) && !known.contains(name));
+        let lost =
+            there.iter().filter(|name| name.ends_with(PARTIAL_SUFFIX) && !known.contains(name));
         lost.into_iter().try_for_each(|name| self.beneath.remove(name))
     }
 
@@ -416,10 +417,10 @@ impl PartialDisk {
             false => fs::metadata(&part).map_or(0, |about| on_disk(&about)),
         };
         let source = Arc::new(Source::new(&self.supply, far, here.min(far.bytes)));
-        let from = Arc::clone(&source) as Arc<dyn Fetch>;
+        let from = Arc::clone(&source) as Arc<dyn RangeFetcher>;
         let filling = match file.is_named {
-            true => filling::whole(&plain, from)?,
-            false => filling::open(&part, far.bytes, from).map_err(|error| match error {
+            true => lazy_file::open_complete(&plain, from)?,
+            false => lazy_file::open(&part, far.bytes, from).map_err(|error| match error {
                 OpenError::Damaged(damage) => {
                     let other = || Untransferred::Other(damage.to_string());
                     source.failed().unwrap_or_else(other).into()
@@ -436,7 +437,7 @@ impl PartialDisk {
     /// Removes all files of a segment, partial or complete, except `but`.
     fn unlink(&self, name: &str, but: &[String]) -> Result<(), DiskError> {
         let is_its = |there: &String| {
-            there == name || there.strip_suffix(PART).and_then(before_hash) == Some(name)
+            there == name || there.strip_suffix(PARTIAL_SUFFIX).and_then(before_hash) == Some(name)
         };
         let there = self.beneath.names()?;
         let mut goes = there.iter().filter(|there| is_its(there) && !but.contains(there));
@@ -446,7 +447,7 @@ impl PartialDisk {
 
 /// Name of a file until it is complete.
 fn part_name(far: &FarFile) -> String {
-    format!("{}.{}{PART}", far.name, far.sha256)
+    format!("{}.{}{PARTIAL_SUFFIX}", far.name, far.sha256)
 }
 
 /// Name of a file from the name of its partial file, without the suffix.
@@ -494,7 +495,7 @@ impl Disk for PartialDisk {
 
     fn names(&self) -> Result<Vec<String>, DiskError> {
         let mut names = self.beneath.names()?;
-        names.retain(|name| !name.ends_with(PART));
+        names.retain(|name| !name.ends_with(PARTIAL_SUFFIX));
         let files = self.files();
         let parts: Vec<String> =
             files.keys().filter(|name| !names.contains(name)).cloned().collect();
@@ -525,7 +526,7 @@ impl Disk for PartialDisk {
             self.open_file(file).map_err(|why| disk_error(name, why))?;
         }
         let (filling, _) = file.open.as_ref().expect("it was just put there");
-        Ok(FileBytes::Filling(Arc::clone(filling)))
+        Ok(FileBytes::Lazy(Arc::clone(filling)))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::filling::Fetch;
+use engine::lazy_file::RangeFetcher;
 use engine::limits::FILL_BYTES;
 
 use super::cache::Cache;
@@ -84,7 +84,7 @@ impl Source {
     }
 }
 
-impl Fetch for Source {
+impl RangeFetcher for Source {
     fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
         self.bytes_of(range).map_err(|why| {
             let told = why.to_string();
@@ -93,7 +93,7 @@ impl Fetch for Source {
         })
     }
 
-    fn has_room(&self) -> bool {
+    fn can_read_ahead(&self) -> bool {
         self.is_free.load(Ordering::Relaxed) || self.cache.has_spare(FILL_BYTES as u64)
     }
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::far::Listing;
-use engine::filling::PART;
-use engine::os::disk::{Disk, RealDisk};
-use engine::{OpenError, Reader};
+use engine::lazy_file::PARTIAL_SUFFIX;
+use engine::os::disk::{Disk, FsDisk};
+use engine::replication_sink::ManifestView;
+use engine::{OpenError, StoreReader};
 
 use super::error::NotSeated;
 use super::held::HeldDisk;
@@ -43,7 +43,7 @@ impl Here {
         cache: &Arc<Cache>,
     ) -> Result<Self, NotSeated> {
         let root = home.join(STORE);
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&root)?);
+        let disk: Arc<dyn Disk> = Arc::new(FsDisk::open(&root)?);
         let held = match HeldDisk::take(Arc::clone(&disk)) {
             // The prefetcher of the previous owner may still be working in the directory.
             Err(OpenError::Locked) if cache.lets_go(&root) => HeldDisk::take(disk)?,
@@ -63,7 +63,7 @@ impl Here {
     pub(super) fn store_id(&self) -> Result<Option<Nonce>, NotSeated> {
         let Some(name) = self.newest_manifest()? else { return Ok(None) };
         let bytes = self.disk.read(&name, MANIFEST_BYTES_MAX as u64)?;
-        let listing = Listing::read(&bytes)?;
+        let listing = ManifestView::parse(&bytes)?;
         Ok(Some(Hex(listing.store().0.to_le_bytes())))
     }
 
@@ -100,13 +100,14 @@ impl Here {
     /// Returns true if the store has partial files.
     fn has_parts(&self) -> io::Result<bool> {
         let mut entries = fs::read_dir(self.home.join(STORE))?;
-        let is_part = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(PART);
+        let is_part =
+            |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(PARTIAL_SUFFIX);
         Ok(entries.any(|entry| entry.is_ok_and(is_part)))
     }
 
     /// Newest local commit.
     fn last_commit(&self) -> Result<u64, NotSeated> {
-        Ok(Reader::open(Arc::clone(&self.disk))?.snapshot().seq())
+        Ok(StoreReader::open(Arc::clone(&self.disk))?.snapshot().seq())
     }
 
     /// Returns true if a store that was written here has commits that may not be in the record log.

@@ -106,6 +106,6 @@ pub(crate) fn batch(text: &str) -> Batch {
 
 pub(crate) fn texts(store: &Store) -> Vec<String> {
     let snapshot = store.snapshot();
-    let places = snapshot.places().unwrap();
+    let places = snapshot.item_addresses().unwrap();
     places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
 }

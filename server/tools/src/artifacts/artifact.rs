@@ -1,4 +1,4 @@
-use engine::{Place, Snapshot};
+use engine::{RowAddress, Snapshot};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -32,7 +32,7 @@ pub(super) fn ref_of(kind: &str, name: &str, sha256: Option<&str>) -> String {
 pub(super) fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     answer: &mut Answer,
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;

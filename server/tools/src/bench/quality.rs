@@ -1,6 +1,6 @@
 //! `brain_benchmark_quality`: known-item retrieval over the items of the workspace.
 
-use engine::{ItemId, Place, Snapshot};
+use engine::{ItemId, RowAddress, Snapshot};
 use serde_json::{Map, Value};
 
 use super::recall::sampled;
@@ -96,7 +96,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 /// At most `many` items with their questions, evenly spread over the items from which a question can be made.
 fn askable(
     snapshot: &Snapshot,
-    places: &[Place],
+    places: &[RowAddress],
     many: usize,
 ) -> Result<Vec<(ItemId, String)>, ServiceError> {
     let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! `brain_benchmark_recall`: latency of recall on the items of the workspace.
 
-use engine::{Filter, Place, Snapshot};
+use engine::{Filter, RowAddress, Snapshot};
 use serde_json::{Map, Value};
 
 use super::timer::{CUT, N, P50, P95, P99, Timer, begin, kept};
@@ -97,17 +97,17 @@ pub(super) fn sampled(
     context: &Context<'_>,
     snapshot: &Snapshot,
     many: usize,
-) -> Result<(Vec<Place>, usize), ServiceError> {
+) -> Result<(Vec<RowAddress>, usize), ServiceError> {
     let filter =
-        Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+        Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
     let mut rows = 0_usize;
-    snapshot.each_admitted(&filter, |_, _| {
+    snapshot.for_each_admitted(&filter, |_, _| {
         rows += 1;
         Ok::<(), ServiceError>(())
     })?;
     let mut places = Vec::with_capacity(many.min(rows));
     let mut seen = 0_usize;
-    snapshot.each_admitted(&filter, |_, place| {
+    snapshot.for_each_admitted(&filter, |_, place| {
         // Selects one row at each step of rows / many.
         let is_due = seen * many / rows.max(1) >= places.len() || rows <= many;
         seen += 1;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use engine::{Batch, Ground, ItemDraft, ItemId, Options, Store};
+use engine::{Batch, Env, ItemDraft, ItemId, Options, Store};
 use serde_json::{Map, Value, json};
 
 use super::timer::{TIME_MAX, Timer, at, begin, kept, rounded};
@@ -100,7 +100,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     };
     let scratch =
         Scratch::make(context.services.data).map_err(|error| failed(error.to_string()))?;
-    let ground = Ground::real(&scratch.0).map_err(|error| failed(error.to_string()))?;
+    let ground = Env::on_disk(&scratch.0).map_err(|error| failed(error.to_string()))?;
     let store =
         Store::open(ground, Options::default()).map_err(|error| failed(error.to_string()))?;
     let figures = figures(context, &store, usize::try_from(wanted.n.0).unwrap_or_default())?;

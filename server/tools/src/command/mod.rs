@@ -63,7 +63,7 @@ fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let wanted = Command::parse(raw)?;
     let text = &wanted.command.0;
     let once = Once::begin(context, &wanted.idempotency_key, raw)?;
-    let kinds = context.snapshot().census()?.kinds;
+    let kinds = context.snapshot().item_counts()?.kinds;
     let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
     let RoutedCommand { chosen, others, why_not } =
         understand(text, once.now(context), &kinds, context.services.catalog);

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use engine::ledger::{Effect, Touched};
+use engine::ledger::{Effect, TouchedItem};
 use engine::{ItemId, Micros, Snapshot, hex};
 use serde_json::{Map, Value, json};
 
@@ -80,7 +80,7 @@ pub(super) fn run(
     once.hand_on(tool, &mut raw);
     let at = once.now(context);
     let (done, touched) = tool.call_within(context, &raw);
-    let written: Vec<Touched> =
+    let written: Vec<TouchedItem> =
         touched.into_iter().filter(|one| one.effect == Effect::Written).collect();
     match done {
         Ok(answer) => {
@@ -108,7 +108,7 @@ fn told(tool: &Tool, error: ServiceError) -> ServiceError {
 }
 
 /// Marks an error as partially applied if the nested call had written items.
-fn after(error: ServiceError, written: &[Touched]) -> ServiceError {
+fn after(error: ServiceError, written: &[TouchedItem]) -> ServiceError {
     if written.is_empty() {
         return error;
     }

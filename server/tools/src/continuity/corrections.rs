@@ -1,6 +1,6 @@
 //! Corrections: a wrong statement and its replacement.
 
-use engine::{ItemDraft, ItemView, Place, Snapshot, Status};
+use engine::{ItemDraft, ItemView, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::record::{ABOUT, About, said, stored};
@@ -86,7 +86,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 fn may_correct(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     old: &ItemView<'_>,
 ) -> Result<(), ServiceError> {
     may_change(context, "item_id", old)?;
@@ -101,7 +101,7 @@ fn may_correct(
         return Ok(());
     }
     let mut now = Vec::new();
-    for newer in snapshot.current_successors(old.id)?.places {
+    for newer in snapshot.current_successors(old.id)?.addresses {
         let newer = snapshot.item(newer)?;
         if context.may_know(&newer) {
             now.push(names::of_item(&newer));

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use engine::{Filter, Hidden, ItemDraft, ItemId, Micros, Place, Snapshot, Top};
+use engine::{Filter, ItemDraft, ItemId, Micros, RowAddress, Snapshot, TopK, VisibilityMask};
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter, Pieces};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -271,21 +271,21 @@ fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
 }
 
 /// An open follow-up: due time, id and row address of its version.
-pub(crate) type Open = (Micros, ItemId, Place);
+pub(crate) type Open = (Micros, ItemId, RowAddress);
 
 /// Open follow-ups due up to `before` and after the position `after`, soonest first. Returns their total and at most
 /// `most` follow-ups.
 pub(crate) fn soonest(
     snapshot: &Snapshot,
-    hidden: Option<Arc<Hidden>>,
+    hidden: Option<Arc<VisibilityMask>>,
     (after, before): (Option<(Micros, ItemId)>, Micros),
     most: usize,
 ) -> Result<(usize, Vec<Open>), ServiceError> {
     let kinds = vec![FOLLOWUP.to_owned()];
-    let filter = Filter { kinds, current_only: true, hidden, ..Filter::default() };
-    let mut top: Top<Reverse<Micros>, (ItemId, Place)> = Top::new(most);
+    let filter = Filter { kinds, current_only: true, mask: hidden, ..Filter::default() };
+    let mut top: TopK<Reverse<Micros>, (ItemId, RowAddress)> = TopK::new(most);
     let mut count = 0;
-    snapshot.each_admitted(&filter, |_, place| {
+    snapshot.for_each_admitted(&filter, |_, place| {
         let record = Record::of(snapshot, place)?;
         let Some(due) = record.time(DUE_AT).filter(|_| record.text(STATE) == OPEN) else {
             return Ok(());
@@ -316,7 +316,7 @@ fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answ
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     answer: &mut Answer,
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;

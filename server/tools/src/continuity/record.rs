@@ -3,7 +3,7 @@
 //! A record about an item is at least as restricted as that item: it has all gates of the item, and at least its
 //! sensitivity.
 
-use engine::{ItemDraft, ItemId, ItemView, Place, Sensitivity, Snapshot, Status};
+use engine::{ItemDraft, ItemId, ItemView, RowAddress, Sensitivity, Snapshot, Status};
 use serde_json::{Map, Value};
 
 use crate::recall::arbitrate::grounding_token;
@@ -103,7 +103,7 @@ pub(super) fn keep_known_about(
 pub(super) fn standing<'s>(
     snapshot: &'s Snapshot,
     name: &str,
-) -> Result<Option<(Place, ItemView<'s>)>, ServiceError> {
+) -> Result<Option<(RowAddress, ItemView<'s>)>, ServiceError> {
     let Ok(id) = names::parse_item(name) else { return Ok(None) };
     let Some(place) = snapshot.find(id)? else { return Ok(None) };
     if snapshot.status(place)? == Status::Tombstoned {

@@ -95,8 +95,8 @@ fn beside(
 ) -> Result<(Option<String>, Option<String>), ServiceError> {
     let Some(source) = item.source else { return Ok((None, None)) };
     let (mut before, mut is_past) = (None, false);
-    for place in snapshot.items_of_source(source)? {
-        snapshot.check()?;
+    for place in snapshot.items_by_source(source)? {
+        snapshot.check_cancelled()?;
         if snapshot.kind(place)? != CHUNK || snapshot.status(place)? == Status::Tombstoned {
             continue;
         }

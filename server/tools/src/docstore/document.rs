@@ -1,7 +1,7 @@
 //! `docstore_get_document_tool`: text and metadata of a document.
 
 use engine::ledger::Effect;
-use engine::{ItemId, ItemView, Place, Snapshot, Status, hex};
+use engine::{ItemId, ItemView, RowAddress, Snapshot, Status, hex};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
@@ -112,7 +112,7 @@ pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answ
     Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
 }
 
-pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<Place, ServiceError> {
+pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<RowAddress, ServiceError> {
     let place = match snapshot.find(id.0)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => None,
         place => place,
@@ -136,7 +136,7 @@ pub(super) fn by_path(
     context: &Context<'_>,
     snapshot: &Snapshot,
     path: &str,
-) -> Result<Place, ServiceError> {
+) -> Result<RowAddress, ServiceError> {
     let roots = context.workspace.roots();
     let roots = roots.paths().map(|root| format!("{root}/{path}"));
     let candidates = if path.starts_with('/') { vec![path.to_owned()] } else { roots.collect() };
@@ -174,8 +174,8 @@ fn part_of(
 ) -> Result<Part, ServiceError> {
     let mut part = Part::default();
     let Some(source) = document.source else { return Ok(part) };
-    for place in snapshot.items_of_source(source)? {
-        snapshot.check()?;
+    for place in snapshot.items_by_source(source)? {
+        snapshot.check_cancelled()?;
         let item = snapshot.item(place)?;
         if item.kind != "chunk" || snapshot.status(place)? == Status::Tombstoned {
             continue;
@@ -216,7 +216,7 @@ impl Part {
 /// Metadata of a document, without its text.
 pub(super) fn metadata(
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     item: &ItemView<'_>,
 ) -> Result<Value, ServiceError> {
     let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
@@ -243,7 +243,7 @@ pub(super) fn named(
     context: &Context<'_>,
     snapshot: &Snapshot,
     (id, path): (Option<Id>, Option<&str>),
-) -> Result<Place, ServiceError> {
+) -> Result<RowAddress, ServiceError> {
     let (field, why, place) = match (id, path) {
         (Some(id), None) => {
             let why = NO_SUCH_DOCUMENT.to_owned();

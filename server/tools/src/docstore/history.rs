@@ -55,7 +55,7 @@ pub(super) fn versions_of<'s>(
     let beneath = roots.paths().map(|root| format!("{root}/{path}"));
     let paths = if path.starts_with('/') { vec![path.to_owned()] } else { beneath.collect() };
     for path in paths {
-        let sources = snapshot.sources_of_uri(&uri::of_path(&path))?;
+        let sources = snapshot.sources_by_uri(&uri::of_path(&path))?;
         if !sources.is_empty() {
             return Ok(sources);
         }
@@ -70,7 +70,7 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let sources = versions_of(context, &snapshot, &wanted.path.0)?;
     let mut shown: Vec<(u64, ItemId, Value)> = Vec::new();
     for (source, version) in sources.iter().zip(1_u64..) {
-        snapshot.check()?;
+        snapshot.check_cancelled()?;
         if let Some((document, row)) = version_json(context, &snapshot, source, version)? {
             shown.push((version, document, row));
         }
@@ -97,7 +97,7 @@ fn version_json(
     source: &SourceView<'_>,
     version: u64,
 ) -> Result<Option<(ItemId, Value)>, ServiceError> {
-    for place in snapshot.items_of_source(source.id)? {
+    for place in snapshot.items_by_source(source.id)? {
         let item = snapshot.item(place)?;
         if item.kind != "document" {
             continue;

@@ -112,8 +112,8 @@ fn version(
 ) -> Result<Version, ServiceError> {
     let missing = || ServiceError::Missing { field: "path", why: nothing_from(path) };
     let (mut document, mut text) = (None, String::new());
-    for place in snapshot.items_of_source(source.id)? {
-        snapshot.check()?;
+    for place in snapshot.items_by_source(source.id)? {
+        snapshot.check_cancelled()?;
         if snapshot.status(place)? == Status::Tombstoned {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{ItemId, Place, Snapshot, Status};
+use engine::{ItemId, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::document::metadata;
@@ -88,15 +88,15 @@ fn page_of(
     snapshot: &Snapshot,
     wanted: &Manifest,
     paging: &Paging,
-) -> Result<Vec<(Key, Place)>, ServiceError> {
+) -> Result<Vec<(Key, RowAddress)>, ServiceError> {
     let after = match paging.after::<(String, String)>()? {
         Some((path, id)) => Some((path, id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
     };
-    let mut first: BTreeMap<Key, Place> = BTreeMap::new();
-    for (at, place) in snapshot.places()?.enumerate() {
+    let mut first: BTreeMap<Key, RowAddress> = BTreeMap::new();
+    for (at, place) in snapshot.item_addresses()?.enumerate() {
         if at.is_multiple_of(ROWS_TOGETHER) {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
         }
         if snapshot.kind(place)? != "document" || !wanted.status.takes(snapshot.status(place)?) {
             continue;
@@ -131,7 +131,7 @@ fn page_of(
 pub(crate) fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
 ) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;

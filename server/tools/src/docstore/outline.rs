@@ -136,8 +136,8 @@ fn of_chunks(
 ) -> Result<Vec<Heading>, ServiceError> {
     let mut headings = Vec::new();
     let Some(source) = document.source else { return Ok(headings) };
-    for place in snapshot.items_of_source(source)? {
-        snapshot.check()?;
+    for place in snapshot.items_by_source(source)? {
+        snapshot.check_cancelled()?;
         let item = snapshot.item(place)?;
         let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
         let is_there = snapshot.status(place)? != Status::Tombstoned && is_open;

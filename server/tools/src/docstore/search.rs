@@ -72,12 +72,12 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         kinds: vec!["chunk".to_owned()],
         modality: wanted.modality.map(|modality| modality.0),
         current_only: true,
-        hidden: context.hidden(&snapshot)?,
+        mask: context.hidden(&snapshot)?,
         ..Filter::default()
     };
     if let Some(prefix) = &wanted.path_prefix {
         let beneath = beneath(&snapshot, &filter, &prefix.0)?;
-        filter.among = Some(Arc::new(beneath));
+        filter.allowlist = Some(Arc::new(beneath));
     }
     let hits = snapshot.search_words(&wanted.query.0, HITS_MAX, &filter)?;
     let given = usize::try_from(paging.after::<u64>()?.unwrap_or_default()).unwrap_or(HITS_MAX);
@@ -85,7 +85,7 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         let shown = shown(&snapshot, hit, &wanted.query.0)?;
         let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
         let line = format!("{}:{} {}\n", word("path"), shown["line_start"], word("snippet"));
-        let read = touched(Effect::Read, snapshot.id(hit.place)?);
+        let read = touched(Effect::Read, snapshot.id(hit.address)?);
         Ok(Row::new(at as u64 + 1, shown, line).touching([read]))
     });
     let page = paging.page(rows)?;
@@ -103,14 +103,14 @@ fn beneath(
     snapshot: &Snapshot,
     filter: &Filter,
     prefix: &str,
-) -> Result<engine::Chosen, ServiceError> {
+) -> Result<engine::ItemSet, ServiceError> {
     let mut known: HashMap<Option<SourceId>, bool> = HashMap::new();
     let mut places = Vec::new();
     let mut seen = 0_usize;
-    snapshot.each_admitted(filter, |_, place| {
+    snapshot.for_each_admitted(filter, |_, place| {
         seen += 1;
         if seen.is_multiple_of(ROWS_TOGETHER) {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
         }
         let item = snapshot.item(place)?;
         let is_beneath = match known.get(&item.source) {
@@ -128,16 +128,16 @@ fn beneath(
         }
         Ok::<(), ServiceError>(())
     })?;
-    Ok(snapshot.chosen(&places))
+    Ok(snapshot.item_set(&places))
 }
 
 /// The document row of a source.
 fn document_place(
     snapshot: &Snapshot,
     source: Option<SourceId>,
-) -> Result<Option<engine::Place>, ServiceError> {
+) -> Result<Option<engine::RowAddress>, ServiceError> {
     let Some(source) = source else { return Ok(None) };
-    for place in snapshot.items_of_source(source)? {
+    for place in snapshot.items_by_source(source)? {
         if snapshot.kind(place)? == "document" {
             return Ok(Some(place));
         }
@@ -146,7 +146,7 @@ fn document_place(
 }
 
 fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ServiceError> {
-    let item = snapshot.item(hit.place)?;
+    let item = snapshot.item(hit.address)?;
     let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
     Ok(without_nulls(json!({
         "document_id": attributes(&item)["document"], "chunk_id": names::of_item(&item),

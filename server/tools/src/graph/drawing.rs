@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, Reached, Snapshot, WalkLimits};
+use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, ReachedItem, Snapshot, WalkLimits};
 use serde_json::{Map, Value, json};
 
 use super::edges::{Relations, edge_json, which};
@@ -87,13 +87,13 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let mut room = Room::of(BYTES_MAX);
     let (mut nodes, mut touched) = (Vec::with_capacity(found.nodes.len()), Vec::new());
     for node in &found.nodes {
-        let mut shown = brief(context, &snapshot, node.place)?;
+        let mut shown = brief(context, &snapshot, node.address)?;
         shown["distance"] = node.distance.into();
         if !room.takes(&shown) {
             break;
         }
         nodes.push(shown);
-        touched.push(seen_at(context, &snapshot, node.place)?);
+        touched.push(seen_at(context, &snapshot, node.address)?);
     }
     let shown = found.nodes.get(..nodes.len()).unwrap_or_default();
     let (between, mut is_cut) = edges_between(&snapshot, shown, &which)?;
@@ -136,7 +136,7 @@ fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, Service
 /// Edges between these items, in the order of their start items; the flag is true if there are more.
 fn edges_between<'s>(
     snapshot: &'s Snapshot,
-    nodes: &[Reached],
+    nodes: &[ReachedItem],
     which: &EdgeFilter,
 ) -> Result<(Vec<EdgeView<'s>>, bool), ServiceError> {
     let ids: HashSet<ItemId> = nodes.iter().map(|node| node.id).collect();

@@ -1,6 +1,6 @@
 //! Edge filters, and the JSON form of an edge.
 
-use engine::{Damage, EdgeFilter, EdgeView, ItemId, Snapshot};
+use engine::{CorruptionError, EdgeFilter, EdgeView, ItemId, Snapshot};
 use serde_json::{Value, json};
 
 use recalld_common::names;
@@ -28,7 +28,7 @@ pub(super) fn which(
     let relations = relations.into_iter().flat_map(|relations| relations.0);
     Ok(EdgeFilter {
         relations: relations.map(|relation| relation.0).collect(),
-        hidden: context.hidden(snapshot)?,
+        mask: context.hidden(snapshot)?,
         ..EdgeFilter::default()
     })
 }
@@ -37,7 +37,7 @@ pub(super) fn edge_json(
     snapshot: &Snapshot,
     edge: &EdgeView<'_>,
     status: &str,
-) -> Result<Value, Damage> {
+) -> Result<Value, CorruptionError> {
     let note = (!edge.note.is_empty()).then_some(edge.note);
     Ok(without_nulls(json!({
         "edge_id": names::edge(edge.id), "from_id": name_of(snapshot, edge.from)?,
@@ -48,7 +48,7 @@ pub(super) fn edge_json(
 }
 
 /// Wire id of an item that an edge references.
-pub(super) fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, Damage> {
+pub(super) fn name_of(snapshot: &Snapshot, id: ItemId) -> Result<String, CorruptionError> {
     let place = snapshot.find(id)?;
     let kind = place.map(|place| snapshot.kind(place)).transpose()?;
     Ok(names::item(kind.unwrap_or_default(), id))

@@ -1,8 +1,9 @@
 //! Neighbours of an item, and the shortest path between two items.
 
-use engine::ledger::Touched;
+use engine::ledger::TouchedItem;
 use engine::{
-    Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, Place, Snapshot, Step, WalkLimits,
+    Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, PathStep, RowAddress, Snapshot,
+    WalkLimits,
 };
 use serde_json::{Map, Value, json};
 
@@ -125,7 +126,7 @@ fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let rows = later.map(|neighbour| {
         let shown = neighbour_json(context, &snapshot, neighbour)?;
         let line = line(&shown);
-        let seen = seen_at(context, &snapshot, neighbour.place)?;
+        let seen = seen_at(context, &snapshot, neighbour.address)?;
         Ok(Row::new(key_of(neighbour), shown, line).touching([seen]))
     });
     let page = paging.page(rows)?;
@@ -148,7 +149,7 @@ fn neighbour_json(
         "edge_id": names::edge(edge.id), "relation": edge.relation,
         "direction": neighbour.direction.name(), "weight": show::score(edge.weight),
         "note": (!edge.note.is_empty()).then_some(edge.note),
-        "item": brief(context, snapshot, neighbour.place)?,
+        "item": brief(context, snapshot, neighbour.address)?,
     })))
 }
 
@@ -183,11 +184,11 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
     let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
-    let places = places.collect::<Result<Vec<Place>, ServiceError>>()?;
+    let places = places.collect::<Result<Vec<RowAddress>, ServiceError>>()?;
     let items = places.iter().map(|&place| brief(context, &snapshot, place));
     let items = items.collect::<Result<Vec<Value>, ServiceError>>()?;
     let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
-    let touched = seen.collect::<Result<Vec<Touched>, ServiceError>>()?;
+    let touched = seen.collect::<Result<Vec<TouchedItem>, ServiceError>>()?;
     let edges = steps.iter().map(|step| step_json(&snapshot, step));
     let edges = edges.collect::<Result<Vec<Value>, ServiceError>>()?;
     let text = in_words(&items, &steps, &edges);
@@ -196,12 +197,12 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
-fn step_json(snapshot: &Snapshot, step: &Step) -> Result<Value, ServiceError> {
+fn step_json(snapshot: &Snapshot, step: &PathStep) -> Result<Value, ServiceError> {
     let Some((edge, _)) = snapshot.find_edge(step.edge)? else { return Ok(Value::Null) };
     Ok(edge_json(snapshot, &edge, "active")?)
 }
 
-fn in_words(items: &[Value], steps: &[Step], edges: &[Value]) -> String {
+fn in_words(items: &[Value], steps: &[PathStep], edges: &[Value]) -> String {
     let title = |item: &Value| item["title"].as_str().unwrap_or_default().to_owned();
     let mut text = items.first().map(title).unwrap_or_default();
     for ((step, edge), item) in steps.iter().zip(edges).zip(items.iter().skip(1)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{ItemId, ItemView, Place, Snapshot, Status};
+use engine::{ItemId, ItemView, RowAddress, Snapshot, Status};
 
 use recalld_fs_util::uri;
 use recalld_policy::{Action, Verdict};
@@ -22,7 +22,7 @@ const ROWS_TOGETHER: usize = 1_024;
 
 /// A document and its path; for an ingested text, its URI.
 pub(super) struct Lying<'s> {
-    pub(super) place: Place,
+    pub(super) place: RowAddress,
     pub(super) item: ItemView<'s>,
     pub(super) path: String,
     /// SHA-256 and bytes of the file at its ingest; `None` for an ingested text.
@@ -36,9 +36,9 @@ pub(super) fn each_document<'s>(
     wants: impl Fn(Status) -> bool,
     mut visit: impl FnMut(Lying<'s>) -> Result<(), ServiceError>,
 ) -> Result<(), ServiceError> {
-    for (at, place) in snapshot.places()?.enumerate() {
+    for (at, place) in snapshot.item_addresses()?.enumerate() {
         if at.is_multiple_of(ROWS_TOGETHER) {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
         }
         if snapshot.kind(place)? != "document" || !wants(snapshot.status(place)?) {
             continue;
@@ -94,8 +94,8 @@ pub(super) fn going(
     context: &Context<'_>,
     snapshot: &Snapshot,
     field: &'static str,
-    document: (ItemId, Place),
-) -> Result<BTreeMap<ItemId, Place>, ServiceError> {
+    document: (ItemId, RowAddress),
+) -> Result<BTreeMap<ItemId, RowAddress>, ServiceError> {
     let items = goes_with(snapshot, &[document], false).map_err(|error| match error {
         KeepError::Wrong(why) => ServiceError::argument(field, why),
         KeepError::Failed(why) => ServiceError::Unwritable(why),

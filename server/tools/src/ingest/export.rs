@@ -3,8 +3,8 @@
 //! Contains the export positions in cursors, and the counts. `given` selects the rows, and `lines/write.rs` of
 //! `recalld-interchange` writes the lines.
 
-use engine::ledger::{Effect, Touched};
-use engine::{Mark, Record, Seq, Snapshot};
+use engine::ledger::{Effect, TouchedItem};
+use engine::{Record, ScanCursor, Seq, Snapshot};
 use serde_json::{Map, Value};
 
 use super::given::{Fate, Given, Kept};
@@ -58,18 +58,35 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"current_only": true}"#,
 };
 
-/// Position of an export: the commit of its snapshot, and its [`Mark`].
+/// Position of an export: the commit of its snapshot, and its [`ScanCursor`].
 type Place = (Seq, (Seq, usize, u64), String, (u64, u64));
 
-fn place_of(until: Seq, mark: &Mark) -> Place {
-    let Mark { seq, table, rows, id, stones, gone } = *mark;
+fn place_of(until: Seq, mark: &ScanCursor) -> Place {
+    let ScanCursor {
+        seq,
+        table,
+        rows_passed: rows,
+        id,
+        erased_tombstones_emitted: stones,
+        erased_tombstones_total: gone,
+    } = *mark;
     (until, (seq, table, rows), format!("{id:032x}"), (stones, gone))
 }
 
-fn opened(place: Place) -> Result<(Seq, Mark), ServiceError> {
+fn opened(place: Place) -> Result<(Seq, ScanCursor), ServiceError> {
     let (until, (seq, table, rows), id, (stones, gone)) = place;
     let id = u128::from_str_radix(&id, 16).map_err(|_| not_ours())?;
-    Ok((until, Mark { seq, table, rows, id, stones, gone }))
+    Ok((
+        until,
+        ScanCursor {
+            seq,
+            table,
+            rows_passed: rows,
+            id,
+            erased_tombstones_emitted: stones,
+            erased_tombstones_total: gone,
+        },
+    ))
 }
 
 fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -115,7 +132,7 @@ struct Told {
     withheld: u64,
     strictest: Option<(Verdict, String)>,
     /// Items withheld after the last line of the export.
-    trailing: Vec<Touched>,
+    trailing: Vec<TouchedItem>,
 }
 
 /// Totals up to one line.
@@ -134,21 +151,23 @@ struct Walk<'a> {
     /// Totals at each returned row.
     as_of: Vec<SoFar>,
     /// Items withheld since the last returned row.
-    kept_back: Vec<Touched>,
+    kept_back: Vec<TouchedItem>,
 }
 
 impl<'a> Walk<'a> {
     fn begin(
         snapshot: &'a Snapshot,
         given: &'a Given<'a>,
-        after: Option<Mark>,
+        after: Option<ScanCursor>,
     ) -> Result<Self, ServiceError> {
         let records = match &after {
             None => snapshot.records(),
             Some(mark) => {
                 let records = snapshot.records_after(mark)?;
                 // Tombstones of later erasures may sort before the mark, and the export would miss them.
-                if given.is_whole() && records.mark().gone != mark.gone {
+                if given.is_whole()
+                    && records.cursor().erased_tombstones_total != mark.erased_tombstones_total
+                {
                     let why = "is of a list from which something was erased since; leave it out to begin anew";
                     return Err(ServiceError::argument("cursor", why));
                 }
@@ -182,7 +201,7 @@ impl<'a> Walk<'a> {
             let text = String::from_utf8(bytes).expect("JSON of texts is a text");
             self.now.lines.count(&record);
             self.as_of.push(self.now.clone());
-            let place = place_of(until, &self.records.mark());
+            let place = place_of(until, &self.records.cursor());
             let touched = std::mem::take(&mut self.kept_back).into_iter().chain(seen);
             return Ok(Some(Row::new(place, text.into(), String::new()).touching(touched)));
         }

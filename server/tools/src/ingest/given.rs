@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::{
-    Damage, EdgeId, EdgeView, ItemId, ItemView, Record, SearchError, Sensitivity, Seq, Snapshot,
-    SourceId, SourceView, Status, Target, TombstoneView,
+    CorruptionError, EdgeId, EdgeView, ItemId, ItemView, Record, SearchError, Sensitivity, Seq,
+    Snapshot, SourceId, SourceView, Status, TombstoneTarget, TombstoneView,
 };
 
 use recalld_common::scope::Scope;
@@ -85,7 +85,7 @@ impl<'a> Given<'a> {
 
     /// Filters the fields of a row; `None` if the row is not exported. For items, call [`Given::fate`] first.
     pub(super) fn of<'r>(&self, record: Record<'r>) -> Result<Option<Record<'r>>, SearchError> {
-        self.snapshot.check()?;
+        self.snapshot.check_cancelled()?;
         Ok(match record {
             Record::Source(view) => self.source_line(view)?.map(Record::Source),
             Record::Item(view, status) => Some(Record::Item(self.item_line(view)?, status)),
@@ -205,13 +205,13 @@ impl<'a> Given<'a> {
         if view.seq > self.until || !self.has_hidden() {
             return Ok(None);
         }
-        let has_target = match self.snapshot.target(view.target)? {
-            Target::Item(_) => self.has_line(ItemId(view.target))?,
-            Target::Edge => match self.snapshot.find_edge(EdgeId(view.target))? {
+        let has_target = match self.snapshot.tombstone_target(view.target)? {
+            TombstoneTarget::Item(_) => self.has_line(ItemId(view.target))?,
+            TombstoneTarget::Edge => match self.snapshot.find_edge(EdgeId(view.target))? {
                 Some((edge, hidden)) => self.edge_line(edge, hidden)?.is_some(),
                 None => false,
             },
-            Target::Gone => self.is_whole(),
+            TombstoneTarget::Erased => self.is_whole(),
         };
         if !has_target {
             return Ok(None);
@@ -231,12 +231,12 @@ impl<'a> Given<'a> {
         if let Some(known) = self.sources.borrow().get(&id.0) {
             return Ok(*known);
         }
-        let places = self.snapshot.items_of_source(id)?;
+        let places = self.snapshot.items_by_source(id)?;
         // A source without items: the caller to whom the items belonged is unknown.
         let is_bare = places.is_empty() && self.is_whole();
         let mut shared = Shared { is_given: is_bare, is_open: true };
         for place in places {
-            self.snapshot.check()?;
+            self.snapshot.check_cancelled()?;
             let (item, status) = (self.snapshot.item(place)?, self.snapshot.status(place)?);
             if status == Status::Tombstoned && !self.is_trusted {
                 continue;
@@ -260,11 +260,11 @@ impl Shared {
 }
 
 impl Named for Given<'_> {
-    fn kind(&self, id: ItemId) -> Result<Option<&str>, Damage> {
+    fn kind(&self, id: ItemId) -> Result<Option<&str>, CorruptionError> {
         Named::kind(self.snapshot, id)
     }
 
-    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, Damage> {
+    fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, CorruptionError> {
         let known = self.sources.borrow().get(&id.0).copied();
         let view = Named::source(self.snapshot, id)?;
         // A source not in the map is treated as also used by withheld items, and redacted.
@@ -272,7 +272,7 @@ impl Named for Given<'_> {
         Ok(view.map(|view| shared.shown(view)))
     }
 
-    fn target(&self, number: u128) -> Result<Target<'_>, Damage> {
+    fn target(&self, number: u128) -> Result<TombstoneTarget<'_>, CorruptionError> {
         Named::target(self.snapshot, number)
     }
 }

@@ -1,7 +1,7 @@
 //! `ingest_status_tool`: running and earlier ingest jobs.
 
 use engine::ledger::Effect;
-use engine::{Place, Snapshot, Status};
+use engine::{RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
@@ -130,7 +130,7 @@ fn with_short_paths(mut shown: Value) -> Value {
 }
 
 /// JSON of a job that has ended, or of an interrupted job that left only its mark.
-fn shown(snapshot: &Snapshot, place: Place) -> Result<Value, ServiceError> {
+fn shown(snapshot: &Snapshot, place: RowAddress) -> Result<Value, ServiceError> {
     let item = snapshot.item(place)?;
     let told: Value = serde_json::from_str(item.text).unwrap_or_default();
     let is_mark = item.reference == Some(OPEN_REF);

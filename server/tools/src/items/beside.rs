@@ -1,6 +1,6 @@
 //! Nearest neighbours of an item, by vector and by words, for the duplicate and contradiction scans.
 
-use engine::{Filter, ItemView, Place, Snapshot};
+use engine::{Filter, ItemView, RowAddress, Snapshot};
 use serde_json::{Value, json};
 
 use recalld_common::names;
@@ -30,21 +30,21 @@ pub(super) fn says_something(item: &ItemView<'_>) -> bool {
 pub(super) fn nearest(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    (place, item): (Place, &ItemView<'_>),
+    (place, item): (RowAddress, &ItemView<'_>),
     count: usize,
     all: &Filter,
-) -> Result<Vec<(Place, Option<f32>)>, ServiceError> {
-    let mut found: Vec<(Place, Option<f32>)> = Vec::new();
+) -> Result<Vec<(RowAddress, Option<f32>)>, ServiceError> {
+    let mut found: Vec<(RowAddress, Option<f32>)> = Vec::new();
     if let Some(embedding) = snapshot.embedding(place)? {
         let query: Vec<f32> = embedding.iter().map(|number| number.to_f32()).collect();
         let kernels = &context.services.encoding.kernels;
         let hits = snapshot.nearest(kernels, &query, count + 1, all)?;
-        found.extend(hits.into_iter().map(|hit| (hit.place, Some(hit.score))));
+        found.extend(hits.into_iter().map(|hit| (hit.address, Some(hit.score))));
     }
     let words: String = item.text.chars().take(QUERY_CHARS_MAX).collect();
     for hit in snapshot.search_words(&words, count + 1, all)? {
-        if !found.iter().any(|(known, _)| *known == hit.place) {
-            found.push((hit.place, None));
+        if !found.iter().any(|(known, _)| *known == hit.address) {
+            found.push((hit.address, None));
         }
     }
     found.retain(|(other, _)| *other != place);

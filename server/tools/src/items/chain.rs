@@ -1,7 +1,7 @@
 //! Supersession chain of an item: the versions before and after it.
 
-use engine::ledger::Touched;
-use engine::{ItemId, Member, Place, Snapshot, Status};
+use engine::ledger::TouchedItem;
+use engine::{ChainMember, ItemId, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use recalld_common::names;
@@ -67,7 +67,7 @@ pub(super) struct Versions {
     /// True if there are, or may be, older versions.
     pub(super) truncated: bool,
     /// Item effects for the ledger.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedItem>,
 }
 
 impl Versions {
@@ -86,7 +86,7 @@ impl Versions {
         let mut versions =
             Self { rows: Vec::new(), truncated: chain.truncated, touched: Vec::new() };
         for member in chain.members.iter().rev() {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
             let Some((row, touched)) = row(context, snapshot, member)? else { continue };
             if versions.rows.len() == VERSIONS_MAX || !room.takes(&row) {
                 versions.truncated = true;
@@ -114,15 +114,15 @@ impl Versions {
     }
 }
 
-type Row = (Value, Option<Touched>);
+type Row = (Value, Option<TouchedItem>);
 
 /// Row of one version; `None` if policy denies it.
 fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    member: &Member,
+    member: &ChainMember,
 ) -> Result<Option<Row>, ServiceError> {
-    match member.place {
+    match member.address {
         Some(place) => kept(context, snapshot, place),
         None => Ok(Some((erased(snapshot, member.id)?, None))),
     }
@@ -139,7 +139,7 @@ fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ServiceError> {
 fn kept(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
 ) -> Result<Option<Row>, ServiceError> {
     let item = snapshot.item(place)?;
     let verdict = context.judge(&item, Action::Read).0;

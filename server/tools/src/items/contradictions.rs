@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{Filter, ItemView, Place, SearchError, Snapshot};
+use engine::{Filter, ItemView, RowAddress, SearchError, Snapshot};
 use serde_json::{Map, Value, json};
 
 use super::beside::{nearest, says_something, with_text};
@@ -74,13 +74,13 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let view = context.view();
     let snapshot = &view.snapshot;
-    let all = Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+    let all = Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
     let mut among = all.clone();
     let mut cut = false;
     if let Some(Text(topic)) = &wanted.topic {
         let about = about(context, &view, topic, &all)?;
         cut = about.len() == TOPIC_ITEMS_MAX;
-        among.among = Some(Arc::new(snapshot.chosen(&about)));
+        among.allowlist = Some(Arc::new(snapshot.item_set(&about)));
     }
     let mut page = Page { left_out: cut, ..Page::default() };
     let next_cursor = walk(snapshot, &paging, &among, |place| {
@@ -104,7 +104,7 @@ fn about(
     view: &View,
     topic: &str,
     all: &Filter,
-) -> Result<Vec<Place>, SearchError> {
+) -> Result<Vec<RowAddress>, SearchError> {
     let mut hits = view.snapshot.search_words(topic, TOPIC_ITEMS_MAX, all)?;
     let least = hits.first().map_or(0.0, |best| best.score * TOPIC_SHARE_MIN);
     hits.retain(|hit| hit.score >= least);
@@ -115,7 +115,7 @@ fn about(
             view.snapshot.nearest(kernels, &view.embedder.embed(topic), TOPIC_NEAREST_MAX, all)?
         }
     };
-    Ok(hits.into_iter().map(|hit| hit.place).collect())
+    Ok(hits.into_iter().map(|hit| hit.address).collect())
 }
 
 /// Compares an item with its nearest neighbours that come after it in list order, so each pair is found once.
@@ -123,7 +123,7 @@ fn add(
     page: &mut Page,
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     all: &Filter,
 ) -> Result<(), ServiceError> {
     let item = snapshot.item(place)?;
@@ -133,7 +133,7 @@ fn add(
     let prose = Prose::of(item.title, item.text);
     let mut told = 0;
     for (near, cosine) in nearest(context, snapshot, (place, &item), NEAREST_MAX, all)? {
-        snapshot.check()?;
+        snapshot.check_cancelled()?;
         let other = snapshot.item(near)?;
         let is_met_later =
             !comes_behind((other.recorded_at, other.id), (item.recorded_at, item.id));

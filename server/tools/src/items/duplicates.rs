@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, Place, Snapshot};
+use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, RowAddress, Snapshot};
 use serde_json::{Map, Value, json};
 
 use super::beside::{nearest, says_something, with_text, without_text};
@@ -75,8 +75,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let all =
-        Filter { current_only: true, hidden: context.hidden(&snapshot)?, ..Filter::default() };
+    let all = Filter { current_only: true, mask: context.hidden(&snapshot)?, ..Filter::default() };
     let mut looking = Looking {
         context,
         snapshot: &snapshot,
@@ -129,7 +128,7 @@ fn add(
 /// An item similar to another item.
 #[derive(Debug, Clone, Copy)]
 struct Near {
-    place: Place,
+    place: RowAddress,
     /// Position in the order by age.
     turn: (Micros, ItemId),
     score: f32,
@@ -142,12 +141,12 @@ struct Looking<'a, 's> {
     all: &'a Filter,
     /// Minimum similarity of two near-duplicates.
     least: f32,
-    known: HashMap<Place, Rc<[Near]>>,
+    known: HashMap<RowAddress, Rc<[Near]>>,
 }
 
 impl<'s> Looking<'_, 's> {
     /// Items similar to an item, oldest first.
-    fn near(&mut self, place: Place) -> Result<Rc<[Near]>, ServiceError> {
+    fn near(&mut self, place: RowAddress) -> Result<Rc<[Near]>, ServiceError> {
         if let Some(near) = self.known.get(&place) {
             return Ok(Rc::clone(near));
         }
@@ -158,7 +157,7 @@ impl<'s> Looking<'_, 's> {
             let beside =
                 nearest(self.context, self.snapshot, (place, &item), NEAREST_MAX, self.all)?;
             for (other, _) in beside {
-                self.snapshot.check()?;
+                self.snapshot.check_cancelled()?;
                 let found = self.snapshot.item(other)?;
                 if !says_something(&found) {
                     continue;
@@ -177,7 +176,7 @@ impl<'s> Looking<'_, 's> {
     }
 
     /// The group led by an item; `None` if the item leads none.
-    fn group_of(&mut self, place: Place) -> Result<Option<Group<'s>>, ServiceError> {
+    fn group_of(&mut self, place: RowAddress) -> Result<Option<Group<'s>>, ServiceError> {
         let item = self.snapshot.item(place)?;
         let mut near = self.near(place)?.to_vec();
         let is_behind = |near: &Near| comes_behind(near.turn, (item.recorded_at, item.id));
@@ -191,7 +190,7 @@ impl<'s> Looking<'_, 's> {
         let mut members = vec![Member::of(self, place)?];
         let mut left_out = false;
         for other in near {
-            self.snapshot.check()?;
+            self.snapshot.check_cancelled()?;
             if members.len() == MEMBERS_MAX {
                 left_out = true;
                 break;
@@ -211,7 +210,7 @@ impl<'s> Looking<'_, 's> {
 }
 
 struct Member<'s> {
-    place: Place,
+    place: RowAddress,
     item: ItemView<'s>,
     twin: Twin<'s>,
     merit: Merit,
@@ -229,10 +228,10 @@ struct Merit {
 }
 
 impl<'s> Member<'s> {
-    fn of(looking: &Looking<'_, 's>, place: Place) -> Result<Self, ServiceError> {
+    fn of(looking: &Looking<'_, 's>, place: RowAddress) -> Result<Self, ServiceError> {
         let snapshot = looking.snapshot;
         let item = snapshot.item(place)?;
-        let which = EdgeFilter { hidden: looking.all.hidden.clone(), ..EdgeFilter::default() };
+        let which = EdgeFilter { mask: looking.all.mask.clone(), ..EdgeFilter::default() };
         let merit = Merit {
             is_piece: item.kind == CHUNK,
             edges: snapshot.neighbours(item.id, EDGES_COUNTED_MAX, &which)?.len(),

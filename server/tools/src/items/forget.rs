@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use engine::ledger::Effect;
-use engine::{ItemId, ItemView, Pace, Place, Snapshot, Status};
+use engine::{ItemId, ItemView, RowAddress, Snapshot, Status, Throttle};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
@@ -134,7 +134,7 @@ struct Going {
     /// Wire id of the requested item.
     name: String,
     /// All items to forget. An erasure includes the stored responses that name one of these items.
-    items: BTreeMap<ItemId, Place>,
+    items: BTreeMap<ItemId, RowAddress>,
     /// Number of user items in `items`.
     count: usize,
 }
@@ -205,7 +205,7 @@ fn there(
     context: &Context<'_>,
     snapshot: &Snapshot,
     (id, erase): (ItemId, bool),
-) -> Result<Place, ServiceError> {
+) -> Result<RowAddress, ServiceError> {
     let is_erased = snapshot.is_erased(id.0)?;
     let hidden = match super::found::find_ever(context, snapshot, id)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => Some(place),
@@ -261,13 +261,13 @@ fn hidden_everywhere(
 /// Pace that stops `TELL_TIME` before the deadline.
 struct UntilTold<'a>(&'a Context<'a>);
 
-impl Pace for UntilTold<'_> {
-    fn wrote(&self, _bytes: usize) -> bool {
+impl Throttle for UntilTold<'_> {
+    fn after_write(&self, _bytes: usize) -> bool {
         !self.0.is_over() && Instant::now() + TELL_TIME < self.0.deadline
     }
 
-    fn worked(&self) -> bool {
-        self.wrote(0)
+    fn after_work(&self) -> bool {
+        self.after_write(0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lookup of an item by id, including tombstoned items.
 
-use engine::{ItemId, Place, Snapshot};
+use engine::{ItemId, RowAddress, Snapshot};
 
 use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
@@ -16,7 +16,7 @@ pub(super) fn find_ever(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: ItemId,
-) -> Result<Option<Place>, ServiceError> {
+) -> Result<Option<RowAddress>, ServiceError> {
     let missing = || ServiceError::Missing { field: "item_id", why: NO_SUCH_ITEM.to_owned() };
     let Some(place) = snapshot.find(id)? else {
         return if snapshot.is_erased(id.0)? { Ok(None) } else { Err(missing()) };

@@ -1,6 +1,6 @@
 //! `get_item_tool`: one full item, as it is now or as of a past time.
 
-use engine::{EdgeFilter, ItemId, ItemView, Moment, NEIGHBOURS_MAX, Place, Snapshot, Status};
+use engine::{AsOf, EdgeFilter, ItemId, ItemView, NEIGHBOURS_MAX, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use recalld_common::names;
@@ -64,7 +64,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
         return Err(ServiceError::Missing { field: "item_id", why });
     }
     let Some(Time(as_of)) = wanted.as_of else { return shown(context, &snapshot, place) };
-    let then = snapshot.at(Moment { as_of: Some(as_of), valid_at: None });
+    let then = snapshot.with_as_of(AsOf { known_at: Some(as_of), valid_at: None });
     let place = version_at(context, &snapshot, &then, id)?;
     shown(context, &then, place)
 }
@@ -75,9 +75,9 @@ fn version_at(
     now: &Snapshot,
     then: &Snapshot,
     id: ItemId,
-) -> Result<Place, ServiceError> {
+) -> Result<RowAddress, ServiceError> {
     for member in now.chain(id)?.members.iter().rev() {
-        now.check()?;
+        now.check_cancelled()?;
         let Some(place) = then.find(member.id)? else { continue };
         if then.status(place)? == Status::Current && context.may_know(&then.item(place)?) {
             return Ok(place);
@@ -87,7 +87,11 @@ fn version_at(
     Err(ServiceError::Missing { field: "as_of", why })
 }
 
-fn shown(context: &Context<'_>, snapshot: &Snapshot, place: Place) -> Result<Answer, ServiceError> {
+fn shown(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    place: RowAddress,
+) -> Result<Answer, ServiceError> {
     let item = snapshot.item(place)?;
     let (verdict, rule) = context.judge(&item, Action::Read);
     let mut fields = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
@@ -128,7 +132,7 @@ fn edges(
     snapshot: &Snapshot,
     item: &ItemView<'_>,
 ) -> Result<Value, ServiceError> {
-    let which = EdgeFilter { hidden: context.hidden(snapshot)?, ..EdgeFilter::default() };
+    let which = EdgeFilter { mask: context.hidden(snapshot)?, ..EdgeFilter::default() };
     let count = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?.len();
     Ok(json!({"count": count, "more": count == NEIGHBOURS_MAX}))
 }

@@ -4,8 +4,8 @@
 
 use std::cmp::Reverse;
 
-use engine::ledger::Touched;
-use engine::{Filter, ItemId, Micros, Place, Snapshot, Top};
+use engine::ledger::TouchedItem;
+use engine::{Filter, ItemId, Micros, RowAddress, Snapshot, TopK};
 use serde_json::{Value, json};
 
 use recalld_tool_framework::paging::{Paging, not_ours};
@@ -34,7 +34,7 @@ pub(super) enum Step {
 pub(super) struct Page {
     pub rows: Vec<Value>,
     pub(super) text: String,
-    pub(super) touched: Vec<Touched>,
+    pub(super) touched: Vec<TouchedItem>,
     /// True if an item has more results than the page reports.
     pub(super) left_out: bool,
 }
@@ -71,12 +71,12 @@ pub(super) fn walk(
     snapshot: &Snapshot,
     paging: &Paging,
     filter: &Filter,
-    mut take: impl FnMut(Place) -> Result<Step, ServiceError>,
+    mut take: impl FnMut(RowAddress) -> Result<Step, ServiceError>,
 ) -> Result<Option<String>, ServiceError> {
     let (items, mut has_more) = next_items(snapshot, paging, filter, ITEMS_MAX)?;
     let mut last: Option<Turn> = None;
     for (turn, place) in items {
-        snapshot.check()?;
+        snapshot.check_cancelled()?;
         if take(place)? == Step::Full {
             has_more = true;
             break;
@@ -96,25 +96,26 @@ fn next_items(
     paging: &Paging,
     filter: &Filter,
     count: usize,
-) -> Result<(Vec<(Turn, Place)>, bool), ServiceError> {
+) -> Result<(Vec<(Turn, RowAddress)>, bool), ServiceError> {
     let after = match paging.after::<Turn>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
     };
-    let mut top: Top<Micros, Reverse<(ItemId, Place)>> = Top::new(count + 1);
-    snapshot.each_admitted(filter, |at, place| {
+    let mut top: TopK<Micros, Reverse<(ItemId, RowAddress)>> = TopK::new(count + 1);
+    snapshot.for_each_admitted(filter, |at, place| {
         // A list may name redacted items, but here only readable text can be compared.
-        if filter.hidden.as_ref().is_some_and(|hidden| snapshot.is_veiled(hidden, place)) {
+        if filter.mask.as_ref().is_some_and(|hidden| snapshot.is_masked(hidden, place)) {
             return Ok(());
         }
         let key = Reverse((snapshot.id(place)?, place));
-        if after.is_none_or(|after| comes_behind((at, key.0.0), after)) && top.would_keep(at, &key)
+        if after.is_none_or(|after| comes_behind((at, key.0.0), after))
+            && top.would_accept(at, &key)
         {
             top.offer(at, key);
         }
         Ok::<(), ServiceError>(())
     })?;
-    let mut found: Vec<(Turn, Place)> = top
+    let mut found: Vec<(Turn, RowAddress)> = top
         .into_sorted()
         .into_iter()
         .map(|(at, Reverse((id, place)))| ((at.0, id.to_string()), place))

@@ -181,7 +181,7 @@ fn possible_duplicates(
     embedding: &[f32],
 ) -> Result<Value, ServiceError> {
     let hidden = context.hidden(snapshot)?;
-    let filter = Filter { current_only: true, hidden, ..Filter::default() };
+    let filter = Filter { current_only: true, mask: hidden, ..Filter::default() };
     let near = snapshot.nearest(
         &context.services.encoding.kernels,
         embedding,
@@ -190,7 +190,7 @@ fn possible_duplicates(
     )?;
     let mut shown = Vec::new();
     for hit in near.into_iter().filter(|hit| hit.score >= DUPLICATE_COSINE) {
-        let item = snapshot.item(hit.place)?;
+        let item = snapshot.item(hit.address)?;
         let replaced = wanted.supersedes == Some(Id(item.id));
         if replaced
             || context.judge(&item, Action::Read).0 != Verdict::Allow

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use engine::{ItemId, Micros, Place, Snapshot, SourceId, SourceView, Status, Top, hex};
+use engine::{ItemId, Micros, RowAddress, Snapshot, SourceId, SourceView, Status, TopK, hex};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
@@ -97,13 +97,13 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         None => None,
     };
     let prefix = wanted.uri_prefix.map(|prefix| prefix.0).unwrap_or_default();
-    let mut top: Top<Micros, Reverse<SourceId>> = Top::new(ROWS_MAX + 1);
-    snapshot.each_source(|source| {
+    let mut top: TopK<Micros, Reverse<SourceId>> = TopK::new(ROWS_MAX + 1);
+    snapshot.for_each_source(|source| {
         let (at, key) = (source.recorded_at, Reverse(source.id));
         let is_later = after.is_none_or(|after| (at, source.id) < after);
         if is_later
             && source.uri.starts_with(&prefix)
-            && top.would_keep(at, &key)
+            && top.would_accept(at, &key)
             && Known::any(context, &snapshot, source.id)?
         {
             top.offer(at, key);
@@ -125,7 +125,7 @@ fn no_such_source() -> ServiceError {
 }
 
 struct Known {
-    items: Vec<(ItemId, Place, Verdict)>,
+    items: Vec<(ItemId, RowAddress, Verdict)>,
     last_recorded: Option<Micros>,
     /// A denied item with the rule, if any.
     denied: Option<(ItemId, String)>,
@@ -134,8 +134,8 @@ struct Known {
 impl Known {
     fn of(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<Self, ServiceError> {
         let mut known = Self { items: Vec::new(), last_recorded: None, denied: None };
-        for place in snapshot.items_of_source(id)? {
-            snapshot.check()?;
+        for place in snapshot.items_by_source(id)? {
+            snapshot.check_cancelled()?;
             if snapshot.status(place)? == Status::Tombstoned {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Known {
 
     /// Returns true if the caller may know of one of the source's items; stops at the first.
     fn any(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<bool, ServiceError> {
-        for place in snapshot.items_of_source(id)? {
+        for place in snapshot.items_by_source(id)? {
             let is_hidden = snapshot.status(place)? == Status::Tombstoned;
             if !is_hidden && context.may_know(&snapshot.item(place)?) {
                 return Ok(true);
@@ -229,9 +229,9 @@ fn job_of(
     source: &SourceView<'_>,
 ) -> Result<Option<String>, ServiceError> {
     let mut first: Option<(Micros, ItemId)> = None;
-    for (count, place) in snapshot.places()?.enumerate() {
+    for (count, place) in snapshot.item_addresses()?.enumerate() {
         if count.is_multiple_of(ITEMS_TOGETHER) {
-            snapshot.check()?;
+            snapshot.check_cancelled()?;
         }
         if snapshot.kind(place)? != "job" || snapshot.status(place)? == Status::Tombstoned {
             continue;

@@ -1,6 +1,6 @@
 //! `supersede_item_tool`: stores a new version of an item.
 
-use engine::{ItemDraft, ItemId, ItemView, Place, Snapshot, Status};
+use engine::{ItemDraft, ItemId, ItemView, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::chain::{CHAIN, CHANGE_REASON, Versions};
@@ -95,13 +95,13 @@ fn refuse_own_kind(kind: &str) -> Result<(), ServiceError> {
 fn refuse_superseded(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
     id: ItemId,
 ) -> Result<(), ServiceError> {
     if snapshot.status(place)? != Status::Superseded {
         return Ok(());
     }
-    for newer in snapshot.current_successors(id)?.places.into_iter().rev() {
+    for newer in snapshot.current_successors(id)?.addresses.into_iter().rev() {
         let newer = snapshot.item(newer)?;
         if context.may_know(&newer) {
             let why = format!("is superseded; {} stands in its place", names::of_item(&newer));

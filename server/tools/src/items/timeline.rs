@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use engine::{EdgeFilter, Filter, ItemId, Micros, Place, Snapshot, Status};
+use engine::{EdgeFilter, Filter, ItemId, Micros, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
 use super::found::find_ever;
@@ -82,10 +82,10 @@ type At = (i64, String);
 struct Event {
     at: Micros,
     what: &'static str,
-    place: Place,
+    place: RowAddress,
     by: String,
     /// The other item, with its row address and the relation.
-    with: Option<(ItemId, Place, String)>,
+    with: Option<(ItemId, RowAddress, String)>,
     /// Unique among events of one time.
     key: String,
 }
@@ -98,7 +98,7 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let (places, is_cut) = places(context, &snapshot, (wanted.item_id, wanted.query))?;
     let mut told = Told { context, snapshot: &snapshot, events: Vec::new(), is_cut };
     for place in &places {
-        snapshot.check()?;
+        snapshot.check_cancelled()?;
         told.stored(*place)?;
     }
     told.verified(&places)?;
@@ -131,15 +131,15 @@ fn places(
     context: &Context<'_>,
     snapshot: &Snapshot,
     wanted: (Option<Id>, Option<Text<1, 4096>>),
-) -> Result<(Vec<Place>, bool), ServiceError> {
+) -> Result<(Vec<RowAddress>, bool), ServiceError> {
     match wanted {
         (Some(Id(id)), None) => of_chain(context, snapshot, id),
         (None, Some(Text(query))) => {
             let hidden = context.hidden(snapshot)?;
-            let filter = Filter { hidden, ..Filter::default() };
+            let filter = Filter { mask: hidden, ..Filter::default() };
             let hits = snapshot.search_words(&query, FOUND_MAX + 1, &filter)?;
             let is_cut = hits.len() > FOUND_MAX;
-            Ok((hits.into_iter().take(FOUND_MAX).map(|hit| hit.place).collect(), is_cut))
+            Ok((hits.into_iter().take(FOUND_MAX).map(|hit| hit.address).collect(), is_cut))
         }
         (None, None) => {
             Err(ServiceError::argument("item_id", "is missing; item_id or query is wanted"))
@@ -155,12 +155,12 @@ fn of_chain(
     context: &Context<'_>,
     snapshot: &Snapshot,
     id: ItemId,
-) -> Result<(Vec<Place>, bool), ServiceError> {
+) -> Result<(Vec<RowAddress>, bool), ServiceError> {
     find_ever(context, snapshot, id)?;
     let chain = snapshot.chain(id)?;
     let mut places = Vec::new();
-    for place in chain.members.iter().rev().filter_map(|member| member.place) {
-        snapshot.check()?;
+    for place in chain.members.iter().rev().filter_map(|member| member.address) {
+        snapshot.check_cancelled()?;
         if !may_know(context, snapshot, place)? {
             continue;
         }
@@ -176,7 +176,7 @@ fn of_chain(
 fn may_know(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    place: Place,
+    place: RowAddress,
 ) -> Result<bool, ServiceError> {
     let item = snapshot.item(place)?;
     Ok(item.kind != ANSWER_KIND && context.may_know(&item))
@@ -193,8 +193,8 @@ impl Told<'_> {
     fn add(
         &mut self,
         (at, what, by): (Micros, &'static str, &str),
-        (place, id): (Place, ItemId),
-        with: Option<(ItemId, Place, String)>,
+        (place, id): (RowAddress, ItemId),
+        with: Option<(ItemId, RowAddress, String)>,
         tag: &str,
     ) {
         let key = format!("{what} {id} {tag}");
@@ -202,7 +202,7 @@ impl Told<'_> {
     }
 
     /// Adds the events recorded in the store.
-    fn stored(&mut self, place: Place) -> Result<(), ServiceError> {
+    fn stored(&mut self, place: RowAddress) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
         let item = snapshot.item(place)?;
         let own = (place, item.id);
@@ -221,13 +221,13 @@ impl Told<'_> {
         if snapshot.status(place)? == Status::Tombstoned {
             return Ok(());
         }
-        let which = EdgeFilter { hidden: context.hidden(snapshot)?, ..EdgeFilter::default() };
+        let which = EdgeFilter { mask: context.hidden(snapshot)?, ..EdgeFilter::default() };
         let linked = snapshot.neighbours(item.id, EDGES_MAX + 1, &which)?;
         self.is_cut |= linked.len() > EDGES_MAX;
         for one in linked.into_iter().take(EDGES_MAX) {
             let edge = &one.edge;
             let far = if edge.from == item.id { edge.to } else { edge.from };
-            let with = Some((far, one.place, edge.relation.to_owned()));
+            let with = Some((far, one.address, edge.relation.to_owned()));
             let tag = format!("{} {}", edge.id, one.direction.name());
             self.add((edge.recorded_at, "linked", edge.recorded_by), own, with, &tag);
         }
@@ -235,9 +235,9 @@ impl Told<'_> {
     }
 
     /// Adds the verifications recorded in the ledger.
-    fn verified(&mut self, places: &[Place]) -> Result<(), ServiceError> {
+    fn verified(&mut self, places: &[RowAddress]) -> Result<(), ServiceError> {
         let (context, snapshot) = (self.context, self.snapshot);
-        let mut of: HashMap<[u8; 16], (Place, ItemId)> = HashMap::new();
+        let mut of: HashMap<[u8; 16], (RowAddress, ItemId)> = HashMap::new();
         for place in places {
             let id = snapshot.id(*place)?;
             of.insert(id.0.to_le_bytes(), (*place, id));

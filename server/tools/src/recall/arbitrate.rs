@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use engine::ledger::{Decision, Effect};
-use engine::{Damage, ItemView, Place, Snapshot, Status, hex};
+use engine::{CorruptionError, ItemView, RowAddress, Snapshot, Status, hex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -455,11 +455,11 @@ pub(crate) fn grounding_token(
     mint(&context.workspace.signer, &tenant, &id, &show::content_sha256(item, verdict), now)
 }
 
-fn names_of(snapshot: &Snapshot, places: &[Place]) -> Result<Vec<String>, Damage> {
+fn names_of(snapshot: &Snapshot, places: &[RowAddress]) -> Result<Vec<String>, CorruptionError> {
     places.iter().map(|&place| Ok(names::of_item(&snapshot.item(place)?))).collect()
 }
 
-fn why_json(snapshot: &Snapshot, why: &Why) -> Result<Value, Damage> {
+fn why_json(snapshot: &Snapshot, why: &Why) -> Result<Value, CorruptionError> {
     let mut told = json!({
         "words": why.words, "cosine": why.cosine.map(show::score),
         "time": why.time.map(show::score), "place": why.place.map(show::score),
@@ -477,8 +477,11 @@ fn why_json(snapshot: &Snapshot, why: &Why) -> Result<Value, Damage> {
 }
 
 /// Conflicts between items that are both in the answer.
-fn conflicts(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<ConflictFacts>, Damage> {
-    let is_given = |place: &Place| outcome.items.iter().any(|item| item.place == *place);
+fn conflicts(
+    snapshot: &Snapshot,
+    outcome: &Outcome,
+) -> Result<Vec<ConflictFacts>, CorruptionError> {
+    let is_given = |place: &RowAddress| outcome.items.iter().any(|item| item.place == *place);
     let given = outcome.conflicts.iter().filter(|(pair, _)| pair.iter().all(is_given));
     given
         .map(|(pair, conflict)| {
@@ -487,7 +490,7 @@ fn conflicts(snapshot: &Snapshot, outcome: &Outcome) -> Result<Vec<ConflictFacts
                 (one, other) => format!("{}: {one} against {other}", conflict.kind.name()),
             };
             let [one, other] = *pair;
-            let name = |place| Ok::<_, Damage>(names::of_item(&snapshot.item(place)?));
+            let name = |place| Ok::<_, CorruptionError>(names::of_item(&snapshot.item(place)?));
             Ok(ConflictFacts { items: [name(one)?, name(other)?], why })
         })
         .collect()

@@ -39,7 +39,7 @@ pub(super) const QUERY: Tool = Tool {
 
 fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
-    let kinds = context.snapshot().census()?.kinds;
+    let kinds = context.snapshot().item_counts()?.kinds;
     let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
     let understood = understand(&wanted.question.0, &kinds);
     let mut teller = Teller::new(context);

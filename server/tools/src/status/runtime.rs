@@ -88,11 +88,11 @@ fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 /// Checks that the store accepts writes and its counters are readable.
 fn store(context: &Context<'_>) -> Found {
     let store = &context.workspace.store;
-    if let Some(why) = store.stopped() {
+    if let Some(why) = store.stop_reason() {
         return Err(format!("takes no writes: {why}"));
     }
     let snapshot = context.snapshot();
-    let counts = snapshot.counts().map_err(|error| error.to_string())?;
+    let counts = snapshot.row_counts().map_err(|error| error.to_string())?;
     Ok(format!("takes writes; {} at commit {}", counted(counts.items, "item"), snapshot.seq()))
 }
 

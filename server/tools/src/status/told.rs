@@ -107,9 +107,14 @@ impl<'a> Teller<'a> {
     fn count(&self, kind: &str, mut of: impl FnMut(&Record<'_>)) -> Result<(), ServiceError> {
         let hidden = self.context.hidden(&self.snapshot)?;
         let kinds = vec![kind.to_owned()];
-        let filter =
-            Filter { kinds, current_only: true, hidden, unsearchable: true, ..Filter::default() };
-        self.snapshot.each_admitted(&filter, |_, place| {
+        let filter = Filter {
+            kinds,
+            current_only: true,
+            mask: hidden,
+            include_unsearchable: true,
+            ..Filter::default()
+        };
+        self.snapshot.for_each_admitted(&filter, |_, place| {
             of(&Record::of(&self.snapshot, place)?);
             Ok::<(), ServiceError>(())
         })

@@ -167,7 +167,7 @@ fn found_of(
     let plan = Plan { quotes: false, neighbours: false, ..Plan::governed(question) };
     let mut outcome = recall.run(&plan)?;
     for item in outcome.items.iter().filter(|item| item.verdict == Verdict::Allow) {
-        recall.view.snapshot.check()?;
+        recall.view.snapshot.check_cancelled()?;
         if !evidence.iter().any(|one| one.place == item.place) {
             evidence.push(Evidence::of(
                 &recall.view.snapshot,
@@ -204,7 +204,7 @@ fn add_successors(
         .map(|one| one.id)
         .collect();
     for id in old {
-        let successors = recall.view.snapshot.current_successors(id)?.places;
+        let successors = recall.view.snapshot.current_successors(id)?.addresses;
         for place in successors.into_iter().take(EVIDENCE_MAX) {
             let item = recall.view.snapshot.item(place)?;
             let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;

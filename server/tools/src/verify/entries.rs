@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use engine::ledger::{Entry, ReadError, Reader};
+use engine::ledger::{Entry, LedgerReader, ReadError};
 use engine::{ItemId, Micros, hex};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ pub(crate) fn newest(
 /// Last matching entries of a window, oldest first: as few as make up `enough` rows.
 fn window(
     context: &Context<'_>,
-    reader: &Reader,
+    reader: &LedgerReader,
     (begin, end): (u64, u64),
     (enough, weigh): (usize, &impl Fn(&Entry) -> usize),
 ) -> Result<VecDeque<Entry>, ServiceError> {

@@ -1,6 +1,6 @@
 //! `sensitivity_events_tool`: items withheld, redacted, raised, lowered or erased.
 
-use engine::ledger::{Effect, Entry, Touched};
+use engine::ledger::{Effect, Entry, TouchedItem};
 use serde_json::{Map, Value, json};
 
 use super::entries::{self, Period};
@@ -53,7 +53,7 @@ fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let is_later = |seq: u64, place: usize| {
         after.is_none_or(|(last, given)| seq < last || seq == last && place > given)
     };
-    let of = |entry: &Entry| -> Vec<(usize, Touched)> {
+    let of = |entry: &Entry| -> Vec<(usize, TouchedItem)> {
         if !period.has(entries::at(entry)) {
             return Vec::new();
         }
@@ -82,7 +82,7 @@ fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(page.into_answer("events", "No such events."))
 }
 
-fn shown(entry: &Entry, one: Touched) -> Value {
+fn shown(entry: &Entry, one: TouchedItem) -> Value {
     json!({
         "at": names::time(entries::at(entry)), "item_id": entries::item_name(one.item),
         "what": one.effect.word(), "rule": entry.rule, "principal": entry.principal,

@@ -2,7 +2,7 @@
 //! externally stored checkpoint.
 
 use engine::hex;
-use engine::ledger::{Anchor, Hash, Report, VerifyWith};
+use engine::ledger::{Anchor, Hash, LedgerReport, VerifyOptions};
 use serde_json::{Map, Value, json};
 
 use super::entries::unread;
@@ -62,8 +62,8 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     // verified range.
     let anchor = anchor(context, first)?;
     let reader = reader()?;
-    let with = VerifyWith { seals: &seals, anchor, from_seq, to_seq };
-    let report = reader.verify_until(&with, &|| context.is_over()).map_err(unread)?;
+    let with = VerifyOptions { verifier: &seals, anchor, from_seq, to_seq };
+    let report = reader.verify_cancellable(&with, &|| context.is_over()).map_err(unread)?;
     let report = report.ok_or(ServiceError::Cancelled)?;
     Ok(Answer::plain(shown(&report), in_words(&report)))
 }
@@ -80,8 +80,8 @@ fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, 
 }
 
 /// JSON report without the file name of a fault, which callers must not learn.
-fn shown(report: &Report) -> Value {
-    let fault = report.fault.as_ref().map(|fault| format!("{}: {}", fault.rule, fault.what));
+fn shown(report: &LedgerReport) -> Value {
+    let fault = report.fault.as_ref().map(|fault| format!("{}: {}", fault.rule, fault.detail));
     without_nulls(json!({
         "entries": report.entries, "ok": report.ok, "first_bad_seq": report.first_bad_seq,
         "fault": fault, "head_seq": report.head_seq, "head_hash": hex(&report.head_hash),
@@ -89,7 +89,7 @@ fn shown(report: &Report) -> Value {
     }))
 }
 
-fn in_words(report: &Report) -> String {
+fn in_words(report: &LedgerReport) -> String {
     match &report.fault {
         None => format!(
             "{} and {} are good; the last is entry {}, {}.",
@@ -99,7 +99,7 @@ fn in_words(report: &Report) -> String {
             hex(&report.head_hash),
         ),
         Some(fault) => {
-            format!("Entry {} breaks {}: {}.", fault.seq, fault.rule, fault.what)
+            format!("Entry {} breaks {}: {}.", fault.seq, fault.rule, fault.detail)
         }
     }
 }

@@ -6,7 +6,7 @@ mod standing;
 
 use std::cmp::Reverse;
 
-use engine::{Filter, ItemId, Micros, Place, Snapshot, Top};
+use engine::{Filter, ItemId, Micros, RowAddress, Snapshot, TopK};
 use serde_json::{Map, Value, json};
 
 use recalld_audit::{Grounded, check, tenant_hash};
@@ -176,17 +176,17 @@ fn older(
     let until =
         Micros(context.services.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
     let filter =
-        Filter { current_only: true, hidden: context.hidden(snapshot)?, ..Filter::default() };
+        Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
     let after = match paging.after::<(i64, String)>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,
     };
-    let mut top: Top<Reverse<Micros>, (ItemId, Place)> = Top::new(ROWS_MAX + 1);
-    snapshot.each_admitted(&filter, |at, place| {
+    let mut top: TopK<Reverse<Micros>, (ItemId, RowAddress)> = TopK::new(ROWS_MAX + 1);
+    snapshot.for_each_admitted(&filter, |at, place| {
         if at <= until {
             let key = (snapshot.id(place)?, place);
             let is_later = after.is_none_or(|after| (at, key.0) > after);
-            if is_later && top.would_keep(Reverse(at), &key) {
+            if is_later && top.would_accept(Reverse(at), &key) {
                 top.offer(Reverse(at), key);
             }
         }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use engine::ledger::{Anchor, ReadError, Reader};
+use engine::ledger::{Anchor, LedgerReader, ReadError};
 
 use recalld_audit::Anchoring;
 use recalld_metastore::{Control, ControlError, LastCheckpoint};
@@ -66,5 +66,5 @@ fn last_of(
 }
 
 fn first_of(ledger: &Path) -> Result<Option<[u8; 32]>, ReadError> {
-    if ledger.is_dir() { Reader::open(ledger)?.first_hash() } else { Ok(None) }
+    if ledger.is_dir() { LedgerReader::open(ledger)?.first_hash() } else { Ok(None) }
 }

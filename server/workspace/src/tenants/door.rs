@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::os::clock::{Clock, Random};
-use engine::{Ground, Model, Options, Store};
+use engine::{Env, Model, Options, Store};
 
 use super::{Closed, anchoring};
 use crate::limits::{TENANT_MODELS_MAX, TENANT_TAIL_BYTES_SEAL};
@@ -84,7 +84,7 @@ impl Door {
         }
         let options = Options { tail_bytes_seal: TENANT_TAIL_BYTES_SEAL, ..self.options };
         let Some(seats) = &self.seats else {
-            let ground = Ground::real(&folder.join("store")).map_err(failed)?;
+            let ground = Env::on_disk(&folder.join("store")).map_err(failed)?;
             let store = Store::open(ground, options).map_err(failed)?;
             return self.furnish(name, &folder, Arc::new(store));
         };

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Compacted, Indexed, Pace, Store, UPKEEP_CPU_PERCENT, WriteError};
+use engine::{
+    BACKGROUND_CPU_PERCENT, CompactionOutcome, IndexOutcome, Store, Throttle, WriteError,
+};
 
 use super::{Shared, Slot, State};
 use recalld_telemetry::log;
@@ -44,8 +46,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
 /// Runs all due maintenance of a store.
 fn keep(store: &Store, pace: &Share<'_>) -> Result<(), WriteError> {
     store.erase_pending(pace)?;
-    while let Compacted::Merged { .. } = store.compact(pace)? {}
-    while let Indexed::Made { .. } = store.index(pace)? {}
+    while let CompactionOutcome::Merged { .. } = store.compact(pace)? {}
+    while let IndexOutcome::Built { .. } = store.build_next_index(pace)? {}
     Ok(())
 }
 
@@ -111,15 +113,15 @@ impl<'a> Share<'a> {
     }
 }
 
-impl Pace for Share<'_> {
-    fn wrote(&self, _bytes: usize) -> bool {
-        self.worked()
+impl Throttle for Share<'_> {
+    fn after_write(&self, _bytes: usize) -> bool {
+        self.after_work()
     }
 
-    fn worked(&self) -> bool {
+    fn after_work(&self) -> bool {
         let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let worked = began.elapsed();
-        let rest = worked * (100 - UPKEEP_CPU_PERCENT) / UPKEEP_CPU_PERCENT;
+        let rest = worked * (100 - BACKGROUND_CPU_PERCENT) / BACKGROUND_CPU_PERCENT;
         let rest = if worked < WORK_MIN { Duration::ZERO } else { rest };
         let goes_on = self.shared.rest(rest);
         if !rest.is_zero() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use engine::{Ground, ItemId, Options, Snapshot, Status, Store};
+use engine::{Env, ItemId, Options, Snapshot, Status, Store};
 
 use super::{Acknowledged, Heard, token};
 use crate::other_model::OtherModel;
@@ -19,7 +19,7 @@ struct Found {
 /// Opens the store in `folder`, compares it with the load's output and returns its newest commit. The error names the
 /// lost, partial or unerased data.
 pub fn check(folder: &Path, heard: &Heard) -> Result<u64, String> {
-    let ground = Ground::real(folder).map_err(|error| error.to_string())?;
+    let ground = Env::on_disk(folder).map_err(|error| error.to_string())?;
     let store = Store::open(ground, Options::default());
     let store = store.map_err(|error| format!("the store does not open: {error}"))?;
     let snapshot = store.snapshot();
@@ -40,14 +40,14 @@ pub fn check(folder: &Path, heard: &Heard) -> Result<u64, String> {
     Ok(snapshot.seq())
 }
 
-fn damage(error: engine::Damage) -> String {
+fn damage(error: engine::CorruptionError) -> String {
     format!("damage: {error}")
 }
 
 /// Returns everything in the store, by batch.
 fn batches(snapshot: &Snapshot) -> Result<BTreeMap<String, Found>, String> {
     let mut batches: BTreeMap<String, Found> = BTreeMap::new();
-    for place in snapshot.places().map_err(damage)? {
+    for place in snapshot.item_addresses().map_err(damage)? {
         let item = snapshot.item(place).map_err(damage)?;
         let mut words = item.text.split(' ');
         let mut word = || words.next().ok_or_else(|| format!("not a text of ours: {}", item.text));
@@ -136,7 +136,7 @@ fn check_chains(snapshot: &Snapshot, batches: &BTreeMap<String, Found>) -> Resul
 /// Every embedding is that of the store's model: a migration is complete or did not happen.
 fn check_embeddings(snapshot: &Snapshot) -> Result<(), String> {
     let model = snapshot.model().map(OtherModel::of);
-    for place in snapshot.places().map_err(damage)? {
+    for place in snapshot.item_addresses().map_err(damage)? {
         let id = snapshot.id(place).map_err(damage)?;
         let found = snapshot.embedding(place).map_err(damage)?;
         if found.is_some_and(|found| model.is_none_or(|model| model.embedding(id) != found)) {

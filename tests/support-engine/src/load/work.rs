@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Batch, Durability, FullSpeed, Ground, ItemDraft, ItemId, Options, ReembedError, Store, Upkeep,
-    WriteError, Written,
+    BackgroundWorkers, Batch, CommitInfo, Durability, Env, ItemDraft, ItemId, NoThrottle, Options,
+    ReembedError, Store, WriteError,
 };
 
 use super::{ITEMS_MAX, MERGE_BYTES_MAX, TAIL_BYTES_SEAL, token};
@@ -60,13 +60,13 @@ pub fn run(folder: &Path, plan: &Plan, out: impl Write + Send) -> Result<(), Box
         merge_bytes_max: if plan.writers == 1 { 0 } else { MERGE_BYTES_MAX },
         ..Options::default()
     };
-    let store = Arc::new(Store::open(Ground::real(folder)?, options)?);
+    let store = Arc::new(Store::open(Env::on_disk(folder)?, options)?);
     let out = Mutex::new(out);
     say(&out, "open")?;
     if plan.writers == 1 {
         return Ok(write(&store, plan, 0, &out)?);
     }
-    let _upkeep = Upkeep::start(Arc::clone(&store))?;
+    let _upkeep = BackgroundWorkers::start(Arc::clone(&store))?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.writers)
             .map(|writer| {
@@ -141,7 +141,7 @@ fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> 
         let is_spare = head != Some(last);
         if is_spare && !plan.is_unsynced && n % ERASE_EVERY == ERASE_EVERY - 1 {
             say(out, &format!("erasing {last}"))?;
-            let erased = store.erase(&[last.0], "load", "asked for", &FullSpeed);
+            let erased = store.erase(&[last.0], "load", "asked for", &NoThrottle);
             if unless_postponed(erased)?.is_some() {
                 say(out, &format!("erased {last}"))?;
             }
@@ -150,7 +150,7 @@ fn write(store: &Store, plan: &Plan, writer: usize, out: &Mutex<impl Write>) -> 
             say(out, &format!("hid {last}"))?;
         }
         if plan.writers == 1 && n % COMPACT_EVERY == COMPACT_EVERY - 1 {
-            unless_postponed(store.compact(&FullSpeed))?;
+            unless_postponed(store.compact(&NoThrottle))?;
         }
         if writer == 0 && !plan.is_unsynced && n % MOVE_EVERY == MOVE_EVERY - 1 {
             move_on(store)?;
@@ -165,7 +165,7 @@ fn move_on(store: &Store) -> Result<(), WriteError> {
         Some(model) => OtherModel::of(model).next(),
         None => OtherModel::new(0),
     };
-    match store.reembed(&mut next, &FullSpeed) {
+    match store.reembed(&mut next, &NoThrottle) {
         Ok(_) => Ok(()),
         Err(ReembedError::Store(error)) => unless_postponed(Err(error)).map(|_: Option<()>| ()),
         Err(error) => {
@@ -181,7 +181,7 @@ fn write_batch(
     name: &str,
     count: usize,
     head: Option<ItemId>,
-) -> Result<Written, WriteError> {
+) -> Result<CommitInfo, WriteError> {
     loop {
         let batch = batch(store, name, count, head);
         let by = batch.embedded_by;

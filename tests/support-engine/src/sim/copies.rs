@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{CopyError, OpenError, Reader, Store, WriteError, restore};
+use engine::{CopyError, OpenError, Store, StoreReader, WriteError, restore};
 
 use super::Tally;
 use super::disk::{Fault, SimDisk};
@@ -177,7 +177,7 @@ fn failing(state: &DiskState, with_faults: bool, dice: &mut Dice) -> SimDisk {
 /// Returns the contents of a disk, read as another process would; an error if they are not among `allowed`.
 pub fn held(state: &DiskState, allowed: &[Held]) -> Result<Held, String> {
     let told = |why: String| format!("a copy: {why}\n{}", state.describe());
-    let reader = match Reader::open(Arc::new(SimDisk::on(state.clone()))) {
+    let reader = match StoreReader::open(Arc::new(SimDisk::on(state.clone()))) {
         Err(OpenError::NoStore) if allowed.iter().any(Option::is_none) => return Ok(None),
         other => other.map_err(|error| told(format!("it cannot be read: {error}")))?,
     };

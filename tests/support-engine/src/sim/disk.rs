@@ -387,7 +387,7 @@ impl Disk for SimDisk {
 
     fn map(&self, name: &str) -> Result<FileBytes, DiskError> {
         self.look("open", name, |state| {
-            state.bytes(name).map(FileBytes::copied).ok_or_else(|| Errno::NOENT.into())
+            state.bytes(name).map(FileBytes::copy_from).ok_or_else(|| Errno::NOENT.into())
         })
     }
 

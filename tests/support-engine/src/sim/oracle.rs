@@ -52,7 +52,7 @@ impl Oracle {
             }
             self.tombstones.push((seq, stone));
         }
-        self.written += batch.records();
+        self.written += batch.record_count();
         self.named.sources.extend(batch.sources.iter().filter_map(|source| source.id));
         self.named.items.extend(batch.items.iter().filter_map(|item| item.id));
         self.named.edges.extend(batch.edges.iter().filter_map(|edge| edge.id));

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use engine::{Durability, FullSpeed, OpenError, Seq};
+use engine::{Durability, NoThrottle, OpenError, Seq};
 
 use super::disk::SimDisk;
 use super::shown::Shown;
@@ -118,7 +118,7 @@ fn crash(point: &Point, manner: Manner, dice: &mut Dice, tally: &mut Tally) -> R
     let mut next = next;
     if next.oracle.is_erasing() {
         disk.wipe();
-        let erased = store.erase_pending(&FullSpeed);
+        let erased = store.erase_pending(&NoThrottle);
         erased.map_err(|error| told(format!("the erasure does not go on: {error}")))?;
         let mut oracle = next.oracle.clone();
         oracle.erase();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Damage, Direction, EdgeDraft, EdgeFilter, EdgeId, EdgeView, Filter, ItemDraft, ItemId,
+    CorruptionError, Direction, EdgeDraft, EdgeFilter, EdgeId, EdgeView, Filter, ItemDraft, ItemId,
     ItemView, Model, NEIGHBOURS_MAX, SearchError, Seq, Snapshot, SourceDraft, SourceId, SourceView,
     TombstoneDraft,
 };
@@ -99,7 +99,7 @@ pub struct Names {
 impl Shown {
     /// Reads all of a snapshot. Also checks that every item is found by its id.
     pub fn of(snapshot: &Snapshot, names: &Names) -> Result<Self, SearchError> {
-        let counts = snapshot.counts()?;
+        let counts = snapshot.row_counts()?;
         let mut shown = Self {
             seq: snapshot.seq(),
             model: snapshot.model(),
@@ -121,16 +121,20 @@ impl Shown {
         };
         let mut targets: Vec<u128> = names.edges.iter().map(|id| id.0).collect();
         targets.extend(&names.targets);
-        for place in snapshot.places()? {
+        for place in snapshot.item_addresses()? {
             let view = snapshot.item(place)?;
             if snapshot.find(view.id)? != Some(place) {
-                return Err(Damage::new("none", format!("{} is not where it is", view.id)).into());
+                return Err(CorruptionError::new(
+                    "none",
+                    format!("{} is not where it is", view.id),
+                )
+                .into());
             }
             targets.push(view.id.0);
             let embedding = snapshot.embedding(place)?;
             let mut near = Vec::new();
             for one in snapshot.neighbours(view.id, NEIGHBOURS_MAX, &EdgeFilter::default())? {
-                near.push((one.edge.id, one.direction, snapshot.id(one.place)?));
+                near.push((one.edge.id, one.direction, snapshot.id(one.address)?));
             }
             shown.items.push(ShownItem {
                 seq: view.seq,
@@ -144,8 +148,8 @@ impl Shown {
         }
         for &id in &names.sources {
             if let Some(view) = snapshot.source(id)? {
-                let items = ids(snapshot, snapshot.items_of_source(id)?)?;
-                let versions = snapshot.sources_of_uri(view.uri)?;
+                let items = ids(snapshot, snapshot.items_by_source(id)?)?;
+                let versions = snapshot.sources_by_uri(view.uri)?;
                 let versions = versions.iter().map(|one| one.id).collect();
                 let (seq, draft) = (view.seq, source_draft(&view));
                 shown.sources.insert(id, ShownSource { seq, draft, items, versions });
@@ -159,9 +163,20 @@ impl Shown {
             let stones = stones.iter().map(|stone| {
                 let (by, reason) = (stone.by.to_owned(), stone.reason.to_owned());
                 let at = (by != ERASER).then_some(stone.at);
-                let (erase, gone) = (stone.erase, stone.gone);
+                let (erase, gone) = (stone.erase, stone.target_erased);
                 let supersedes = stone.supersedes.clone();
-                (stone.seq, TombstoneDraft { target, at, by, reason, erase, gone, supersedes })
+                (
+                    stone.seq,
+                    TombstoneDraft {
+                        target,
+                        at,
+                        by,
+                        reason,
+                        erase,
+                        target_erased: gone,
+                        supersedes,
+                    },
+                )
             });
             let stones: Vec<_> = stones.collect();
             if !stones.is_empty() {
@@ -171,7 +186,7 @@ impl Shown {
         for &id in &names.items {
             let members = chain(snapshot, id)?;
             if !members.is_empty() {
-                let successors = ids(snapshot, snapshot.current_successors(id)?.places)?;
+                let successors = ids(snapshot, snapshot.current_successors(id)?.addresses)?;
                 shown.chains.insert(id, ShownChain { successors, members });
             }
         }
@@ -224,13 +239,14 @@ impl Shown {
 
 /// Returns the members of a chain, after a check that predecessors come before successors, and that members without a
 /// row are erased.
-fn chain(snapshot: &Snapshot, id: ItemId) -> Result<BTreeSet<ItemId>, Damage> {
-    let wrong = |why: String| Err(Damage::new("none", format!("the chain of {id}: {why}")));
+fn chain(snapshot: &Snapshot, id: ItemId) -> Result<BTreeSet<ItemId>, CorruptionError> {
+    let wrong =
+        |why: String| Err(CorruptionError::new("none", format!("the chain of {id}: {why}")));
     let mut before = BTreeSet::new();
     let members = snapshot.chain(id)?.members;
     let all: BTreeSet<ItemId> = members.iter().map(|member| member.id).collect();
     for member in members {
-        let list = match member.place {
+        let list = match member.address {
             Some(place) => snapshot.item(place)?.supersedes,
             None if snapshot.is_erased(member.id.0)? => {
                 let stones = snapshot.tombstones(member.id.0)?;
@@ -247,14 +263,17 @@ fn chain(snapshot: &Snapshot, id: ItemId) -> Result<BTreeSet<ItemId>, Damage> {
     Ok(all)
 }
 
-fn ids(snapshot: &Snapshot, places: Vec<engine::Place>) -> Result<Vec<ItemId>, Damage> {
+fn ids(
+    snapshot: &Snapshot,
+    places: Vec<engine::RowAddress>,
+) -> Result<Vec<ItemId>, CorruptionError> {
     places.into_iter().map(|place| snapshot.id(place)).collect()
 }
 
 fn found(snapshot: &Snapshot, current_only: bool) -> Result<Vec<ItemId>, SearchError> {
     let filter = Filter { current_only, ..Filter::default() };
     let hits = snapshot.search_words(EVERYONE, ALL, &filter)?;
-    let mut found = ids(snapshot, hits.into_iter().map(|hit| hit.place).collect())?;
+    let mut found = ids(snapshot, hits.into_iter().map(|hit| hit.address).collect())?;
     found.sort_unstable();
     Ok(found)
 }

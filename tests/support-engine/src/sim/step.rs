@@ -1,14 +1,14 @@
 //! The steps of a workload: their kinds, their random choice, and their execution by a store.
 //!
 //! A new operation of the store becomes a step in this file alone: a variant, a line in [`Step::draw`], a line in
-//! [`Step::take`], and one in [`Step::expect`] if it changes the contents of the store.
+//! [`Step::apply`], and one in [`Step::expect`] if it changes the contents of the store.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{
-    Batch, Compacted, EdgeDraft, EdgeId, FullSpeed, ItemDraft, ItemId, Micros, Options, Pace,
-    ReembedError, SourceDraft, SourceId, Store, TombstoneDraft, WriteError,
+    Batch, CompactionOutcome, EdgeDraft, EdgeId, ItemDraft, ItemId, Micros, NoThrottle, Options,
+    ReembedError, SourceDraft, SourceId, Store, Throttle, TombstoneDraft, WriteError,
 };
 
 use super::oracle::Oracle;
@@ -70,10 +70,10 @@ struct Ending<'a> {
     passing: Option<&'a Store>,
 }
 
-impl Pace for Ending<'_> {
-    fn wrote(&self, bytes: usize) -> bool {
+impl Throttle for Ending<'_> {
+    fn after_write(&self, bytes: usize) -> bool {
         if let Some(store) = self.passing.filter(|_| bytes == 0) {
-            let _the_move_fails_too_where_the_writer_stops = store.compact(&FullSpeed);
+            let _the_move_fails_too_where_the_writer_stops = store.compact(&NoThrottle);
         }
         self.at != Some(self.seen.fetch_add(1, Ordering::SeqCst))
     }
@@ -126,9 +126,9 @@ impl Step {
             Self::Sync => store.sync().map(|()| 0),
             Self::Compact(at, _) => {
                 let done = store.compact(&ending(at))?;
-                store.index(&FullSpeed)?;
+                store.build_next_index(&NoThrottle)?;
                 Ok(match done {
-                    Compacted::Merged { segments, .. } => segments,
+                    CompactionOutcome::Merged { segments, .. } => segments,
                     _ => 0,
                 })
             }
@@ -211,7 +211,7 @@ impl Step {
     /// Runs the job that may run in the middle of this step.
     pub fn run_beside(&self, store: &Store) -> Result<(), WriteError> {
         match self {
-            Self::Write(..) | Self::Seal(_) => store.compact(&FullSpeed).map(drop),
+            Self::Write(..) | Self::Seal(_) => store.compact(&NoThrottle).map(drop),
             Self::Compact(..) => store.seal(),
             _ => Ok(()),
         }
@@ -384,7 +384,7 @@ pub fn batch(oracle: &Oracle, dice: &mut Dice) -> Batch {
             }
         }
     }
-    if batch.records() == 0 {
+    if batch.record_count() == 0 {
         batch.items.push(plain_item(&mut ids, &mut shape));
     }
     batch

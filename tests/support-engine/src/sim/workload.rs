@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Durability, OpenError, Options, Reader, SearchMode, Searching, Store, WriteError};
+use engine::{
+    AnnPolicy, Durability, OpenError, Options, SearchMode, Store, StoreReader, WriteError,
+};
 
 use super::copies::{Copies, Copy};
 use super::disk::{Fault, SimDisk};
@@ -111,9 +113,14 @@ impl Manner {
         let compact_bytes_max = one(&[48 << 10, 1 << 20, 1 << 20]);
         // Every segment is indexed, so that crashes hit indexes, too; the compared results do not depend on them.
         let (mode, approximate_rows_min, index_rows_min) = (SearchMode::Approximate, 0, 1);
-        let searching = Searching { mode, approximate_rows_min, index_rows_min };
-        let options =
-            Options { durability, tail_bytes_seal, merge_bytes_max, compact_bytes_max, searching };
+        let searching = AnnPolicy { mode, approximate_rows_min, index_rows_min };
+        let options = Options {
+            durability,
+            tail_bytes_seal,
+            merge_bytes_max,
+            compact_bytes_max,
+            ann_policy: searching,
+        };
         Self { options, cut: Cut { file_system, garbage } }
     }
 }
@@ -141,7 +148,7 @@ pub struct Workload {
     /// The disk of the backups.
     pub copies: Copies,
     /// Another process that reads the same directory.
-    reader: Option<Reader>,
+    reader: Option<StoreReader>,
 }
 
 /// Results of the work in the middle of a step.
@@ -252,7 +259,7 @@ impl Workload {
                 reader.refresh().map_err(|error| told(error.to_string()))?;
                 reader
             }
-            None => Reader::open(Arc::new(self.disk.beside()))
+            None => StoreReader::open(Arc::new(self.disk.beside()))
                 .map_err(|error| told(error.to_string()))?,
         };
         let found = Shown::of(&reader.snapshot(), &newest.oracle.names());
@@ -320,7 +327,7 @@ impl Workload {
         let opened = open(&self.disk, self.seed, self.manner.options);
         self.see(&format!("{during}, opening"));
         match opened {
-            Ok(store) if store.stopped().is_some() && self.disk.has_failed() => {
+            Ok(store) if store.stop_reason().is_some() && self.disk.has_failed() => {
                 // The disk has no room for the recovery's writes: the store serves reads until it is reopened.
                 let told = |why: String| format!("{during}, on a full disk: {why}");
                 which(&store, &[self.newest()]).map_err(told)?;
@@ -526,7 +533,7 @@ impl Workload {
         if !self.disk.has_failed() {
             return Err(format!("it is refused: {error}"));
         }
-        if matches!(error, WriteError::Postponed { .. }) && store.stopped().is_none() {
+        if matches!(error, WriteError::Postponed { .. }) && store.stop_reason().is_none() {
             // Versions that the postponed step had not begun do not exist.
             let found = which(&store, &self.versions[before..])?;
             let at = self.versions.iter().position(|version| Arc::ptr_eq(version, &found));
@@ -551,7 +558,7 @@ fn check_stopped(store: &Store, error: &WriteError) -> Result<(), String> {
         return Err(format!("a fault of the disk gives another error: {error}"));
     }
     let later = store.write(items([note("too late")]));
-    if store.stopped().is_some() && matches!(later, Err(WriteError::Stopped(_))) {
+    if store.stop_reason().is_some() && matches!(later, Err(WriteError::Stopped(_))) {
         return Ok(());
     }
     Err(format!("the writer goes on after {error}: {later:?}"))

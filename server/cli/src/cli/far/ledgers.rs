@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use engine::ledger::{CheckSeal, KeyId, Signature, VerifyWith, verify};
+use engine::ledger::{CheckpointVerifier, KeyId, Signature, VerifyOptions, verify};
 use recalld_replication::{LedgerThere, NotFetched, Tenant, ledgers};
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ use recalld_common::counted::counted;
 /// Accepts every seal, because no keys are available here. `recalld ledger verify --folder` checks signatures.
 struct AnySeal;
 
-impl CheckSeal for AnySeal {
-    fn check(&self, _key: KeyId, _message: &[u8], _signature: &Signature) -> bool {
+impl CheckpointVerifier for AnySeal {
+    fn is_valid(&self, _key: KeyId, _message: &[u8], _signature: &Signature) -> bool {
         true
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn look(far: &Far, tenant: &Tenant, reads_all: bool) -> Result<Vec<Se
             Err(why @ NotFetched::Damaged(_)) => (None, Some(why.to_string())),
             Err(why) => return Err(far.could(why)),
             Ok(()) => {
-                let report = verify(&folder, &VerifyWith::whole(&AnySeal));
+                let report = verify(&folder, &VerifyOptions::all(&AnySeal));
                 let report = report.map_err(Failure::could)?;
                 fs::remove_dir_all(&folder).map_err(Failure::could)?;
                 (Some(report.entries), report.fault.map(|fault| fault.to_string()))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::{Ground, Options, Store};
+use engine::{Env, Options, Store};
 use recalld_cluster::seats::{Ending, Seats, Stands, Step};
 use recalld_cluster::{Where, Whereabouts};
 use recalld_config::remote::{Remote, Safe};
@@ -167,7 +167,7 @@ fn what_is_not_carried_yet_is_elsewhere() {
     // Data from before the remote was configured, whose upload is made to fail.
     let folder = one.home.join("store");
     fs::create_dir_all(&folder).unwrap();
-    let store = Store::open(Ground::real(&folder).unwrap(), Options::default()).unwrap();
+    let store = Store::open(Env::on_disk(&folder).unwrap(), Options::default()).unwrap();
     write(&store);
     store.seal().unwrap();
     drop(store);
@@ -333,7 +333,7 @@ fn what_is_taken_and_does_not_open_is_given_back_and_not_taken_by_each_call() {
         fault.mend();
         scene.ticks.pass(2);
         let acme = tenants.open("acme").unwrap();
-        assert_eq!(acme.store.snapshot().places().unwrap().count(), 1);
+        assert_eq!(acme.store.snapshot().item_addresses().unwrap().count(), 1);
         assert!(one.leads());
         drop(acme);
         tenants.close("acme").unwrap();

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::far::{Far, LogMark, NotAdmitted, NotCarried, Published};
 use engine::os::disk::{Disk, DiskRead};
-use engine::{Ground, Store};
+use engine::replication_sink::{
+    PublishedManifest, ReplicationError, ReplicationSink, SinkRejectedError, WalPosition,
+};
+use engine::{Env, Store};
 use recalld_api::app_state::AppState;
 use recalld_embedding::encoders::Encoders;
 use recalld_recall::Meaning;
@@ -32,7 +34,8 @@ impl Silent {
         parts.local.rest();
         before.store.release("it is opened anew");
         let folder = parts.data.join("tenants/local/store");
-        let ground = Ground { far: Some(Arc::clone(self) as _), ..Ground::real(&folder).unwrap() };
+        let ground =
+            Env { replication_sink: Some(Arc::clone(self) as _), ..Env::on_disk(&folder).unwrap() };
         let store = Arc::new(Store::open(ground, engine::Options::default()).unwrap());
         let embedder = before.encoders.view().embedder;
         let encoders = Encoders::bind(store, embedder).unwrap();
@@ -41,36 +44,36 @@ impl Silent {
     }
 }
 
-impl Far for Silent {
-    fn acknowledges(&self) -> bool {
+impl ReplicationSink for Silent {
+    fn is_synchronous(&self) -> bool {
         true
     }
 
-    fn admits(&self, _: usize) -> Result<(), NotAdmitted> {
+    fn admit(&self, _: usize) -> Result<(), SinkRejectedError> {
         match self.is_busy.load(Ordering::SeqCst) {
-            true => Err(NotAdmitted::Busy("it is slow".to_owned())),
+            true => Err(SinkRejectedError::Busy("it is slow".to_owned())),
             false => Ok(()),
         }
     }
 
-    fn began_log(&self, _: LogMark, _: Box<dyn DiskRead>) {}
+    fn on_log_created(&self, _: WalPosition, _: Box<dyn DiskRead>) {}
 
-    fn synced(&self, _: LogMark) {}
+    fn on_log_synced(&self, _: WalPosition) {}
 
-    fn published(&self, _: &Published<'_>) {}
+    fn on_manifest_published(&self, _: &PublishedManifest<'_>) {}
 
-    fn indexed(&self, _: &str, _: &dyn Disk) {}
+    fn on_index_created(&self, _: &str, _: &dyn Disk) {}
 
-    fn carry(&self, seq: u64) -> Result<(), NotCarried> {
+    fn wait_replicated(&self, seq: u64) -> Result<(), ReplicationError> {
         self.sent.fetch_max(seq, Ordering::SeqCst);
         if self.is_away.load(Ordering::SeqCst) {
-            return Err(NotCarried::Unknown("it did not answer".to_owned()));
+            return Err(ReplicationError::Indeterminate("it did not answer".to_owned()));
         }
         self.shown.fetch_max(seq, Ordering::SeqCst);
         Ok(())
     }
 
-    fn carried(&self) -> u64 {
+    fn replicated_seq(&self) -> u64 {
         self.shown.load(Ordering::SeqCst)
     }
 }

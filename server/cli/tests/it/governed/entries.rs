@@ -86,7 +86,7 @@ fn a_tenant_is_not_told_what_may_name_a_file() {
     for error in [
         ServiceError::Unwritable(why.to_owned()),
         ServiceError::Unaudited(why.to_owned()),
-        ServiceError::Damaged(engine::Damage::new("SEG-1", why)),
+        ServiceError::Damaged(engine::CorruptionError::new("SEG-1", why)),
     ] {
         let reason = error.reason();
         let refused = house.governed(false, || Err(error)).unwrap_err();

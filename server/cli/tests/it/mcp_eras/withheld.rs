@@ -1,6 +1,6 @@
 //! Withheld items do not affect any answer to the caller, and are recorded in the ledger.
 
-use engine::ledger::{Effect, Reader};
+use engine::ledger::{Effect, LedgerReader};
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, SourceDraft, SourceId};
 use recalld_common::names;
 use recalld_common::scope::Scope;
@@ -92,7 +92,8 @@ impl House {
     /// Effects and items of the last ledger entry.
     fn last_touched(&self) -> Vec<(Effect, ItemId)> {
         let folder = self.scratch.path().join("data/tenants/local/ledger");
-        let entry = Reader::open(&folder).unwrap().entries(1).unwrap().last().unwrap().unwrap();
+        let entry =
+            LedgerReader::open(&folder).unwrap().entries(1).unwrap().last().unwrap().unwrap();
         let touched = entry.touched.iter();
         touched.map(|one| (one.effect, ItemId(u128::from_le_bytes(one.item)))).collect()
     }

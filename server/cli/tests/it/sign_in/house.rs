@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use engine::Micros;
-use engine::ledger::{Entry, Reader};
+use engine::ledger::{Entry, LedgerReader};
 use engine::os::clock::{Clock, SystemClock};
 use recalld_api::app_state::AppState;
 use recalld_api::listeners::HOSTED;
@@ -214,7 +214,7 @@ impl House {
         authority.as_ref().unwrap().attempts.write(control, tenants, clock.now());
         self.parts.tenants.open(slug).unwrap().audit.settled_files().unwrap();
         let folder = self.parts.data.join("tenants").join(slug).join("ledger");
-        let entries = Reader::open(&folder).unwrap().entries(1).unwrap();
+        let entries = LedgerReader::open(&folder).unwrap().entries(1).unwrap();
         entries.map(Result::unwrap).collect()
     }
 

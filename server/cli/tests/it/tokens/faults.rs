@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::ledger::{Decision, Draft, Effect, Ledger, OpenWith, Outcome, Touched};
+use engine::ledger::{Decision, Effect, EntryDraft, Ledger, LedgerOptions, Outcome, TouchedItem};
 use engine::os::clock::{Random, SystemRandom};
 use recalld_auth::open_or_create_signing_key;
 use recalld_metastore::Kind;
@@ -255,10 +255,11 @@ fn fill_ledger(workspace: &Path, slug: &str) -> u64 {
     let folder = workspace.join("ledger");
     let tenant = Sha256::digest(slug).into();
     let mut ledger =
-        Ledger::open(&folder, OpenWith { tenant, seal: Box::new(signer), anchor: None }).unwrap();
-    let touched = [Touched { effect: Effect::Read, item: [7; 16] }; 64];
+        Ledger::open(&folder, LedgerOptions { tenant, signer: Box::new(signer), anchor: None })
+            .unwrap();
+    let touched = [TouchedItem { effect: Effect::Read, item: [7; 16] }; 64];
     for seq in 1..=LONG_LEDGER_ENTRIES {
-        let entry = Draft {
+        let entry = EntryDraft {
             at_micros: seq,
             receipt: [7; 16],
             tool: "brain_recall",

@@ -111,7 +111,7 @@ fn a_file_that_changes_goes_and_returns_is_seen_to() {
         [word(&answer["result"]), word(&answer["artifact"]["state"])]
     };
     let versions =
-        || desk.started().parts.local.get().store.snapshot().counts().unwrap().superseded;
+        || desk.started().parts.local.get().store.snapshot().row_counts().unwrap().superseded;
     assert_eq!(compare(), ["match", "issued"]);
     assert_eq!(versions(), 0, "a match writes nothing");
     fs::write(&file, "second").unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::{
-    Batch, EdgeDraft, FullSpeed, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft, SourceId,
+    Batch, EdgeDraft, ItemDraft, ItemId, NoThrottle, Sensitivity, Snapshot, SourceDraft, SourceId,
     Store,
 };
 use recalld_api::operator::{Import, import_as_operator};
@@ -112,7 +112,7 @@ fn random(seed: u64) -> String {
     let scratch = support_wire::service::scratch();
     let store = Store::open(ground::folder(scratch.path(), seed), ground::unmerged()).unwrap();
     random_store::fill(&store, seed, 40, true);
-    assert!(store.erase_pending(&FullSpeed).unwrap() > 0);
+    assert!(store.erase_pending(&NoThrottle).unwrap() > 0);
     whole(&store.snapshot())
 }
 

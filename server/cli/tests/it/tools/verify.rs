@@ -3,7 +3,7 @@
 use std::fs;
 
 use engine::Sensitivity;
-use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::ledger::{Decision, Effect, Outcome, TouchedItem};
 use recalld_audit::Trace;
 use recalld_common::scope::Scope;
 use recalld_policy::Caller;
@@ -198,7 +198,7 @@ fn a_long_ledger_is_looked_through_window_by_window() {
         arguments: [0; 32],
         decision: Decision::Allow,
         rule: "scope".to_owned(),
-        touched: vec![Touched { effect: Effect::Read, item: [7; 16] }],
+        touched: vec![TouchedItem { effect: Effect::Read, item: [7; 16] }],
         outcome: Outcome::Done,
     };
     for _ in 0..66_000 {
@@ -259,8 +259,8 @@ fn sensitivity_events_are_told_one_by_one() {
 #[test]
 fn events_of_one_call_are_told_across_pages() {
     let desk = Desk::new();
-    let touched: Vec<Touched> =
-        (0..50).map(|n| Touched { effect: Effect::Withheld, item: [n; 16] }).collect();
+    let touched: Vec<TouchedItem> =
+        (0..50).map(|n| TouchedItem { effect: Effect::Withheld, item: [n; 16] }).collect();
     let trace = Trace {
         tool: "recall",
         principal: "ada".to_owned(),

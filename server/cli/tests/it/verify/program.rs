@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::{FullSpeed, ItemId, Store};
+use engine::{ItemId, NoThrottle, Store};
 use serde_json::{Value, json};
 use support_engine::sample::{items, note};
 use support_engine::{ground, random_store};
@@ -102,7 +102,7 @@ fn an_erasure_is_proven_by_the_program() {
     let asked = [id(secret)];
     let asked = ["verify", "--erased", &asked[0], "--text", "zanzibarsecret"];
     assert_eq!(run(&data, &asked).status.code(), Some(1), "it stands");
-    store.erase(&[secret.0], "officer", "asked", &FullSpeed).unwrap();
+    store.erase(&[secret.0], "officer", "asked", &NoThrottle).unwrap();
     drop(store);
     let proof = run_json(&data, &asked);
     assert_eq!((&proof["proven"], &proof["tombstone"]), (&json!(true), &json!(true)), "{proof}");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
-use engine::os::disk::{Disk, RealDisk};
-use engine::{Batch, FullSpeed};
+use engine::os::disk::{Disk, FsDisk};
+use engine::{Batch, NoThrottle};
 use recalld_replication::core::Retention;
 use recalld_replication::limits::ETCD_INLINE_MAX;
 use recalld_replication::{
@@ -41,7 +41,7 @@ impl Coordinated {
     }
 
     fn folder(&self, name: &str) -> Arc<dyn Disk> {
-        Arc::new(RealDisk::open(&self.root.path().join(name)).unwrap())
+        Arc::new(FsDisk::open(&self.root.path().join(name)).unwrap())
     }
 
     /// Returns true if any object below this prefix contains these bytes.
@@ -104,7 +104,7 @@ fn what_was_erased_is_looked_for_in_etcd_and_in_long_records() {
     }
 
     led.store.seal().unwrap();
-    led.store.erase(&[long, short], "officer", "asked for", &FullSpeed).unwrap();
+    led.store.erase(&[long, short], "officer", "asked for", &NoThrottle).unwrap();
     for _ in 0..2 {
         assert!(carrier(&led).settle(PATIENCE));
         carrier(&led).collect().unwrap().unwrap();

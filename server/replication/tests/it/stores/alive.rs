@@ -13,7 +13,7 @@ use super::memory::Memory;
 use crate::machine::{LEASE_S, Machine, batch};
 use crate::machine::{PATIENCE, until};
 use engine::os::clock::SystemRandom;
-use engine::os::disk::{Disk, RealDisk};
+use engine::os::disk::{Disk, FsDisk};
 use recalld_replication::core::{Claim, Committed, Retention, Stamp, Took, Writer};
 use recalld_replication::limits::DELETED_SLACK;
 use recalld_replication::{
@@ -119,7 +119,7 @@ impl Scene {
     fn restored(&self) -> Result<(), NotRestored> {
         let node = self.two.seat.node.as_ref().unwrap().writer().node.clone();
         let disk: Arc<dyn Disk> =
-            Arc::new(RealDisk::open(&self.root.path().join("restored")).unwrap());
+            Arc::new(FsDisk::open(&self.root.path().join("restored")).unwrap());
         let into = (&disk, &SystemRandom as _);
         restore(&self.two.seat.driver, &tenant(), &node, None, into).map(drop)
     }

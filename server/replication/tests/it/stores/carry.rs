@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::memory::Memory;
 use crate::machine::{PATIENCE, until};
 use engine::os::clock::{Clock, Micros, SystemRandom};
-use engine::os::disk::{Disk, RealDisk};
-use engine::{Batch, FullSpeed, Ground, ItemDraft, Options, Reader, Snapshot, Store};
+use engine::os::disk::{Disk, FsDisk};
+use engine::{Batch, Env, ItemDraft, NoThrottle, Options, Snapshot, Store, StoreReader};
 use recalld_replication::core::{Claim, Found, Holder, Retention, Stamp, Took, Writer, find};
 use recalld_replication::limits::GIVE_STEPS_MAX;
 use recalld_replication::{
@@ -106,7 +106,7 @@ impl Node {
         let carried = Carried::of(home, holder.newest().head.store, holder.epoch());
         let how = (CarryHow { when, retention }, Some(carried));
         let carrier = Carrier::start(self.driver.clone(), holder, &records, with, how).unwrap();
-        let ground = Ground { far: Some(carrier.far()), ..Ground::real(folder).unwrap() };
+        let ground = Env { replication_sink: Some(carrier.far()), ..Env::on_disk(folder).unwrap() };
         let store = Arc::new(Store::open(ground, Options::default()).unwrap());
         carrier.carry_for(&store);
         (carrier, store)
@@ -114,14 +114,14 @@ impl Node {
 
     /// Builds a store from the record log in a folder of its own, and opens the store without replication.
     pub(crate) fn copy(&self, folder: &Path) -> Store {
-        let mut copy = LocalCopy::over(Arc::new(RealDisk::open(folder).unwrap()));
+        let mut copy = LocalCopy::over(Arc::new(FsDisk::open(folder).unwrap()));
         let found = self.found().expect("the chain has records");
         let tenant = tenant();
         let shelf = Shelf { objects: &*self.driver.objects, tenant: &tenant };
         copy.apply(shelf, &found.records, &|| true).unwrap();
         copy.clear().unwrap();
         assert!(copy.is_store());
-        Store::open(Ground::real(folder).unwrap(), Options::default()).unwrap()
+        Store::open(Env::on_disk(folder).unwrap(), Options::default()).unwrap()
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn texts(store: &Store) -> Vec<String> {
 }
 
 fn texts_of(snapshot: &Snapshot) -> Vec<String> {
-    let places = snapshot.places().unwrap();
+    let places = snapshot.item_addresses().unwrap();
     places.map(|place| snapshot.item(place).unwrap().text.to_owned()).collect()
 }
 
@@ -238,7 +238,7 @@ fn another_writer_ends_this_one_for_good() {
     theirs.write(batch(&some(2, 2))).unwrap();
     let error = store.write(batch(&some(8, 1))).unwrap_err().to_string();
     assert!(error.contains("box-2"), "{error}");
-    assert!(store.stopped().is_some());
+    assert!(store.stop_reason().is_some());
     store.write(batch(&some(9, 1))).unwrap_err();
     assert_eq!(texts(&store), some(0, 2), "what was refused is not shown");
     theirs.write(batch(&some(4, 1))).unwrap();
@@ -361,7 +361,7 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     assert!(memory.holds(&secret));
     let id = written.items[1].0;
     let left = |phrase: Option<&str>, name: &str| {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder.path().join(name)).unwrap());
+        let disk: Arc<dyn Disk> = Arc::new(FsDisk::open(&folder.path().join(name)).unwrap());
         let left =
             recalld_replication::find_erased(&node.driver, &tenant(), (id, phrase), &disk).unwrap();
         assert_eq!(left.has_tombstone, name != "left-0");
@@ -372,7 +372,7 @@ fn what_was_erased_is_nowhere_once_it_was_collected() {
     assert!(found.iter().any(|what| what.contains("nothing says that it was erased")), "{found:?}");
     assert!(found.iter().any(|what| what.contains("has an item with the id")), "{found:?}");
 
-    store.erase(&[id], "officer", "asked for", &FullSpeed).unwrap();
+    store.erase(&[id], "officer", "asked for", &NoThrottle).unwrap();
     assert!(carrier.settle(PATIENCE));
     let found = node.found().unwrap();
     let erased = |record: &recalld_replication::Record| match &record.kind {
@@ -425,7 +425,7 @@ fn what_no_record_names_goes_and_what_one_names_stays() {
     }
     let before = memory.names("t/local/").len();
     let (carrier, store) = node.open(&home, CarryWhen::Acknowledging);
-    store.compact_fully(&FullSpeed).unwrap();
+    store.compact_fully(&NoThrottle).unwrap();
     assert!(carrier.settle(PATIENCE));
     node.date.0.store(2 * 3_600_000_000, Ordering::SeqCst);
     for _ in 0..3 {
@@ -439,17 +439,17 @@ fn what_no_record_names_goes_and_what_one_names_stays() {
 }
 
 /// Polls until there is no newer record.
-fn catch_up(tracker: &mut Tracker, reader: &mut Option<Reader>, disk: &Arc<RealDisk>) {
+fn catch_up(tracker: &mut Tracker, reader: &mut Option<StoreReader>, disk: &Arc<FsDisk>) {
     loop {
         match tracker.look() {
             Moved::Newest => return,
             Moved::On(_) => {}
             other => panic!("{other:?}"),
         }
-        let disk: Arc<RealDisk> = Arc::clone(disk);
+        let disk: Arc<FsDisk> = Arc::clone(disk);
         match reader {
             Some(reader) => drop(reader.refresh().unwrap()),
-            None if tracker.is_store() => *reader = Some(Reader::open(disk).unwrap()),
+            None if tracker.is_store() => *reader = Some(StoreReader::open(disk).unwrap()),
             None => {}
         }
         tracker.settled().unwrap();
@@ -463,7 +463,7 @@ fn a_reader_follows_whatever_the_writer_does() {
     let node = Node::new("box-1", &memory);
     let (carrier, store) = node.open(&folder.path().join("one"), CarryWhen::Acknowledging);
     let home = folder.path().join("follower");
-    let disk = Arc::new(RealDisk::open(&home).unwrap());
+    let disk = Arc::new(FsDisk::open(&home).unwrap());
     let mut tracker = Tracker::new(node.driver.clone(), tenant(), Arc::clone(&disk) as _);
     let mut reader = None;
     let mut wanted = Vec::new();
@@ -473,13 +473,13 @@ fn a_reader_follows_whatever_the_writer_does() {
         wanted.extend(new);
         match round % 7 {
             2 => store.seal().unwrap(),
-            4 => drop(store.compact_fully(&FullSpeed).unwrap()),
+            4 => drop(store.compact_fully(&NoThrottle).unwrap()),
             5 => {
                 let gone = wanted.remove(round);
                 let snapshot = store.snapshot();
                 let place = snapshot.find_ref(&gone).unwrap().unwrap();
                 let id = snapshot.id(place).unwrap().0;
-                store.erase(&[id], "officer", "asked for", &FullSpeed).unwrap();
+                store.erase(&[id], "officer", "asked for", &NoThrottle).unwrap();
             }
             _ => {}
         }
@@ -532,7 +532,7 @@ fn a_workspace_is_had_as_it_was() {
     }
     let back = |name: &str, as_of: Option<i64>| {
         let home = folder.path().join(name);
-        let disk: Arc<dyn engine::os::disk::Disk> = Arc::new(RealDisk::open(&home).unwrap());
+        let disk: Arc<dyn engine::os::disk::Disk> = Arc::new(FsDisk::open(&home).unwrap());
         let node_id = &node.writer.node;
         let done = recalld_replication::restore(
             &node.driver,
@@ -541,7 +541,7 @@ fn a_workspace_is_had_as_it_was() {
             as_of,
             (&disk, &SystemRandom),
         );
-        done.map(|_| texts(&Store::open(Ground::real(&home).unwrap(), Options::default()).unwrap()))
+        done.map(|_| texts(&Store::open(Env::on_disk(&home).unwrap(), Options::default()).unwrap()))
     };
     assert_eq!(back("now", None).unwrap(), some(0, 8));
     assert_eq!(back("then", Some(HOUR + 2500)).unwrap(), some(0, 3));

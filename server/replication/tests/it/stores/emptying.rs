@@ -9,9 +9,9 @@ use super::carry;
 use super::memory::Memory;
 use crate::machine::{Machine, batch, texts};
 use crate::machine::{PATIENCE, until};
-use engine::far::Listing;
 use engine::os::clock::{Clock, SystemClock, SystemRandom};
-use engine::os::disk::{Disk, RealDisk};
+use engine::os::disk::{Disk, FsDisk};
+use engine::replication_sink::ManifestView;
 use recalld_replication::core::{Committed, Found, Retention, Stamp, find};
 use recalld_replication::{
     Bytes, Deleted, Edge, Emptied, Emptying, Full, Head, Kind, LogPiece, Look, NotNow, NotRestored,
@@ -136,7 +136,7 @@ fn nothing_that_was_written_is_left_and_who_follows_shows_nothing() {
     assert!(checked.findings.is_empty() && checked.objects == 0, "{checked:?}");
 
     let node = two.seat.node.as_ref().unwrap().writer().node.clone();
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&root.path().join("restored")).unwrap());
+    let disk: Arc<dyn Disk> = Arc::new(FsDisk::open(&root.path().join("restored")).unwrap());
     let into = (&disk, &SystemRandom as _);
     let restored = restore(&two.seat.driver, &tenant(), &node, None, into);
     assert!(matches!(restored, Err(NotRestored::Emptied)), "{restored:?}");
@@ -228,7 +228,7 @@ fn whoever_ends_in_the_middle_is_followed_by_another() {
         assert!(!memory.holds(MARKER));
     }
     let Kind::Full(full) = &found(&three).records[0].kind else { panic!("it is emptied") };
-    let listing = Listing::read(&full.manifest).unwrap();
+    let listing = ManifestView::parse(&full.manifest).unwrap();
     assert_eq!(listing.log_floor(), 100, "above a log that no manifest named");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::memory::Memory;
 use crate::machine::{Machine, batch, texts};
 use crate::machine::{PATIENCE, until};
-use engine::FullSpeed;
+use engine::NoThrottle;
 use recalld_replication::core::{Reached, reached};
 use recalld_replication::{
     Carrier, CarryWhen, Counts, Erasing, Folder, Holding, Holds, Key, NodeId, Objects, Role,
@@ -94,7 +94,7 @@ fn an_erasure_is_everywhere_once_the_last_node_that_was_away_has_come_back() {
 
     let mut list = Erasing::of(&home("box-1")).unwrap().unwrap();
     list.note([secret.0]).unwrap();
-    led.store.erase(&[secret.0], "officer", "asked for", &FullSpeed).unwrap();
+    led.store.erase(&[secret.0], "officer", "asked for", &NoThrottle).unwrap();
     assert!(carrier(&led).settle(PATIENCE));
     carrier(&led).collect().unwrap().unwrap();
     let record = far(&one).record;
@@ -145,7 +145,7 @@ fn an_erasure_that_a_crash_cut_short_before_its_record_ends_history_all_the_same
     assert!(carrier(&led).settle(PATIENCE));
     Erasing::of(&home).unwrap().unwrap().note([secret.0]).unwrap();
     memory.answers(false);
-    led.store.erase(&[secret.0], "officer", "asked for", &FullSpeed).unwrap();
+    led.store.erase(&[secret.0], "officer", "asked for", &NoThrottle).unwrap();
     assert_eq!(led.store.item_erasures_pending().unwrap(), 0, "it is out of the files here");
     drop((led, one));
     assert!(memory.holds(SECRET));

@@ -9,7 +9,7 @@ use super::memory::Memory;
 use crate::machine::Machine;
 use crate::machine::{PATIENCE, until};
 use engine::{
-    Batch, Damage, Filter, FullSpeed, ItemDraft, ItemId, Model, Remedy, Snapshot, Store,
+    Batch, CorruptionError, Filter, ItemDraft, ItemId, Model, NoThrottle, Remedy, Snapshot, Store,
     TombstoneDraft, WriteError,
 };
 use kernels::Kernels;
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// Asserts that a store gives the same answers as the leader's; an error if its bytes could not be fetched.
-    fn is_same(&self, store: &Store) -> Result<(), Damage> {
+    fn is_same(&self, store: &Store) -> Result<(), CorruptionError> {
         let whole = self.led().store.snapshot();
         assert_eq!(answers(&store.snapshot())?, answers(&whole).unwrap());
         Ok(())
@@ -157,9 +157,9 @@ fn parts(home: &Path) -> usize {
 }
 
 /// Answers of a store: its items, their states, and the results of two searches.
-fn answers(snapshot: &Snapshot) -> Result<Vec<String>, Damage> {
+fn answers(snapshot: &Snapshot) -> Result<Vec<String>, CorruptionError> {
     let mut found = Vec::new();
-    for place in snapshot.places()? {
+    for place in snapshot.item_addresses()? {
         let item = snapshot.item(place)?;
         let embedding = snapshot.embedding(place)?.map(<[half::f16]>::to_vec);
         found.push(format!(
@@ -180,12 +180,12 @@ fn answers(snapshot: &Snapshot) -> Result<Vec<String>, Damage> {
     for question in ["common", "number 7"] {
         let hits = snapshot.search_words(question, 10, &Filter::default()).map_err(far)?;
         for hit in hits {
-            found.push(format!("{question}: {:?} {}", snapshot.id(hit.place)?, hit.score));
+            found.push(format!("{question}: {:?} {}", snapshot.id(hit.address)?, hit.score));
         }
     }
     let query: Vec<f32> = (0..DIMENSIONS).map(|at| at as f32 % 5.0 - 2.0).collect();
     for hit in snapshot.nearest(&Kernels::detect(), &query, 10, &Filter::default()).map_err(far)? {
-        found.push(format!("near: {:?} {}", snapshot.id(hit.place)?, hit.score));
+        found.push(format!("near: {:?} {}", snapshot.id(hit.address)?, hit.score));
     }
     Ok(found)
 }
@@ -251,10 +251,10 @@ fn what_does_not_come_is_asked_for_again_and_is_no_damage() {
     let snapshot = store.snapshot();
     world.memory.answers(false);
     let away = world.is_same(&store).unwrap_err();
-    assert!(away.is_away() && away.to_string().contains("it is away"), "{away}");
+    assert!(away.is_unavailable() && away.to_string().contains("it is away"), "{away}");
     assert_eq!(engine::SearchError::from(away).remedy(), Remedy::RetryLater);
     assert_eq!(cache.tend(), Tended::Failed);
-    assert_eq!(store.stopped(), None);
+    assert_eq!(store.stop_reason(), None);
     world.memory.answers(true);
     world.is_same(&store).unwrap();
     drop(snapshot);
@@ -269,7 +269,7 @@ fn answers_are_right_or_none_whatever_fails() {
     world.memory.one_fails_of.store(2, Ordering::SeqCst);
     let mut refused = 0;
     while let Err(away) = world.is_same(&store) {
-        assert!(away.is_away(), "{away}");
+        assert!(away.is_unavailable(), "{away}");
         refused += 1;
         assert!(refused < 1000, "each time more of it is here");
     }
@@ -321,7 +321,7 @@ fn the_bound_holds_and_answers_stay_right() {
     let mut refused = 0;
     for round in 0..3 {
         for id in (1..=last).filter(|id| id % 5 == round % 5) {
-            let read = || -> Result<bool, Damage> {
+            let read = || -> Result<bool, CorruptionError> {
                 let snapshot = store.snapshot();
                 let place = snapshot.find(ItemId(id.into()))?.expect("it was written");
                 Ok(snapshot.item(place)?.text == text(id))
@@ -329,7 +329,7 @@ fn the_bound_holds_and_answers_stay_right() {
             loop {
                 match read() {
                     Ok(is_right) => break assert!(is_right, "{id}"),
-                    Err(away) => assert!(away.is_away(), "{away}"),
+                    Err(away) => assert!(away.is_unavailable(), "{away}"),
                 }
                 refused += 1;
                 assert!(refused < 1000, "there is never room");
@@ -350,7 +350,7 @@ fn what_one_question_needs_may_be_too_much() {
     let mut replica = world.machine("two", true, &cache);
     let (store, _following) = followed(&mut replica);
     let away = world.is_same(&store).unwrap_err();
-    assert!(away.is_away() && away.to_string().contains("remote.cache_bytes"), "{away}");
+    assert!(away.is_unavailable() && away.to_string().contains("remote.cache_bytes"), "{away}");
     // A smaller query is answered as soon as the files of the large one are evicted.
     until("a small one", || {
         let snapshot = store.snapshot();
@@ -431,14 +431,14 @@ fn a_node_takes_a_workspace_whose_files_are_here_in_part() {
     assert!(parts(&world.home("two")) > 0, "nor did a write");
     // A merge does wait for whole files.
     world.memory.answers(false);
-    match store.compact_fully(&FullSpeed) {
+    match store.compact_fully(&NoThrottle) {
         Err(WriteError::Postponed { why, remedy: Remedy::RetryLater }) => {
             assert!(why.contains("FAR-01"), "{why}");
         }
         other => panic!("{other:?}"),
     }
     world.memory.answers(true);
-    store.compact_fully(&FullSpeed).unwrap();
+    store.compact_fully(&NoThrottle).unwrap();
     assert_eq!(items(answers(&store.snapshot()).unwrap()), items(before));
     write(&store, 1001..1002);
     drop((store, role));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::carry::{Node, batch, some, tenant, texts};
 use super::memory::Memory;
 use crate::machine::{PATIENCE, until};
-use engine::{FullSpeed, Ground, Options, Store};
+use engine::{Env, NoThrottle, Options, Store};
 use recalld_replication::limits::PART_BYTES;
 use recalld_replication::{CarryWhen, Look};
 
@@ -51,7 +51,7 @@ fn what_is_kept_goes_when_its_time_is_over_though_nothing_happens() {
 
 /// Creates a store of one large segment in a folder. Returns the number of parts of the segment.
 fn large_segment(home: &Path) -> usize {
-    let store = Store::open(Ground::real(home).unwrap(), Options::default()).unwrap();
+    let store = Store::open(Env::on_disk(home).unwrap(), Options::default()).unwrap();
     for number in 0..70 {
         let texts = [0, 1].map(|half| format!("{number} {half} {}", "x".repeat(700 << 10)));
         let mut batch = batch(&texts);
@@ -59,7 +59,7 @@ fn large_segment(home: &Path) -> usize {
         store.write(batch).unwrap();
     }
     store.seal().unwrap();
-    store.compact_fully(&FullSpeed).unwrap();
+    store.compact_fully(&NoThrottle).unwrap();
     let files = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap());
     let lengths = files.map(|entry| entry.metadata().unwrap().len());
     usize::try_from(lengths.max().unwrap().div_ceil(PART_BYTES)).unwrap()

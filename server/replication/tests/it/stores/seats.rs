@@ -216,7 +216,7 @@ fn a_node_that_went_silent_is_followed_by_another_and_what_only_it_had_is_set_as
     until("the second's", || texts(&followed.store) == ["carried", "of the second"]);
     let left = left(&home);
     assert_eq!(left.len(), 1);
-    let ground = engine::Ground::real(&home.join(&left[0])).unwrap();
+    let ground = engine::Env::on_disk(&home.join(&left[0])).unwrap();
     let aside = Store::open(ground, Options::default()).unwrap();
     assert_eq!(texts(&aside), ["carried", "not carried"]);
     drop((aside, followed, one));
@@ -261,7 +261,7 @@ fn what_is_not_carried_yet_waits_for_the_node_that_has_it() {
     let memory = Arc::new(Memory::default());
     let home = folder.path().join("one");
     std::fs::create_dir_all(&home).unwrap();
-    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    let own = Store::open(engine::Env::on_disk(&home.join("store")).unwrap(), Options::default());
     let own = own.unwrap();
     own.write(batch("from before")).unwrap();
     own.seal().unwrap();
@@ -351,12 +351,12 @@ fn another_store_is_not_mixed_in() {
     led.store.write(batch("one")).unwrap();
     let home = folder.path().join("two");
     std::fs::create_dir_all(&home).unwrap();
-    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    let own = Store::open(engine::Env::on_disk(&home.join("store")).unwrap(), Options::default());
     own.unwrap().write(batch("mine")).unwrap();
     let mut two = Machine::new("box-2", &memory, &home, true);
     let error = two.open().unwrap_err();
     assert!(matches!(&error, NotSeated::Here(why) if why.contains("another store")), "{error}");
     drop(two);
-    let own = Store::open(engine::Ground::real(&home.join("store")).unwrap(), Options::default());
+    let own = Store::open(engine::Env::on_disk(&home.join("store")).unwrap(), Options::default());
     assert_eq!(texts(&own.unwrap()), ["mine"]);
 }

@@ -1,6 +1,6 @@
 //! Comparison of a claim with one item.
 
-use engine::{ItemId, Place, Snapshot, Status};
+use engine::{ItemId, RowAddress, Snapshot, Status};
 use serde_json::{Value, json};
 
 use crate::recall::arbitrate::grounding_token;
@@ -38,7 +38,7 @@ impl Stance {
 
 /// An item compared with a claim.
 pub(super) struct Evidence {
-    pub(super) place: Place,
+    pub(super) place: RowAddress,
     pub(super) id: ItemId,
     name: String,
     pub(super) is_current: bool,
@@ -56,7 +56,7 @@ impl Evidence {
     pub(super) fn of(
         snapshot: &Snapshot,
         claim: &Prose,
-        place: Place,
+        place: RowAddress,
         cosine: Option<f32>,
         is_given: bool,
     ) -> Result<Self, ServiceError> {

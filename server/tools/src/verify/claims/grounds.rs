@@ -1,4 +1,4 @@
-use engine::{ItemId, Place, Snapshot, Status};
+use engine::{ItemId, RowAddress, Snapshot, Status};
 
 use recalld_audit::{TenantHash, check};
 use recalld_policy::{Action, Verdict};
@@ -9,7 +9,7 @@ use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
 /// Result of resolving a grounding token.
 pub(super) enum Ground {
     /// The cited item, with the caller's read verdict.
-    Of(Place, Verdict),
+    Of(RowAddress, Verdict),
     /// Invalid token, with the reason.
     Not(String),
 }

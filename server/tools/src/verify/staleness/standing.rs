@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use engine::ledger::{Effect, Touched};
-use engine::{ItemId, ItemView, Micros, Place, Snapshot, SourceId, SourceView, Status, hex};
+use engine::ledger::{Effect, TouchedItem};
+use engine::{ItemId, ItemView, Micros, RowAddress, Snapshot, SourceId, SourceView, Status, hex};
 use serde_json::{Value, json};
 
 use crate::recall::text::one_line;
@@ -37,7 +37,7 @@ pub(super) struct Standing {
     /// Wire id of the item; `None` if the caller may not know of it.
     pub(super) name: Option<String>,
     /// Item effects for the ledger.
-    pub(super) touched: Vec<Touched>,
+    pub(super) touched: Vec<TouchedItem>,
 }
 
 impl Standing {
@@ -106,7 +106,7 @@ impl<'a> Judge<'a> {
         id: ItemId,
         content: Option<[u8; 16]>,
     ) -> Result<Standing, ServiceError> {
-        self.snapshot.check()?;
+        self.snapshot.check_cancelled()?;
         let Some(place) = self.snapshot.find(id)? else { return self.gone(id) };
         let item = self.snapshot.item(place)?;
         if item.kind == ANSWER_KIND {
@@ -142,7 +142,7 @@ impl<'a> Judge<'a> {
 
     fn judged(
         &mut self,
-        place: Place,
+        place: RowAddress,
         item: &ItemView<'_>,
         verdict: Verdict,
     ) -> Result<Standing, ServiceError> {
@@ -207,7 +207,7 @@ impl<'a> Judge<'a> {
         Ok(Standing::of("tombstoned", why).with(json!({field: at, "reason": reason})))
     }
 
-    fn superseded(&self, place: Place, verdict: Verdict) -> Result<Standing, ServiceError> {
+    fn superseded(&self, place: RowAddress, verdict: Verdict) -> Result<Standing, ServiceError> {
         let knows: show::Knows<'_> = &|other| self.context.may_know(other);
         let mut seed = show::seed(self.snapshot, place, verdict, knows)?;
         let newer = seed.remove("superseded_by").unwrap_or_default();
@@ -256,7 +256,7 @@ impl<'a> Judge<'a> {
 
     /// Checks the sidecar text of an unchanged file, if the file is an image.
     fn beside(&self, source: SourceId, path: &str) -> Result<File, ServiceError> {
-        for place in self.snapshot.items_of_source(source)? {
+        for place in self.snapshot.items_by_source(source)? {
             let item = self.snapshot.item(place)?;
             if item.kind == "document" && !beside_now(&self.context.workspace.roots(), path, &item)
             {

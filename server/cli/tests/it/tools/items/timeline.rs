@@ -1,6 +1,6 @@
 //! Events of items in chronological order.
 
-use engine::ledger::{Decision, Effect, Outcome, Touched};
+use engine::ledger::{Decision, Effect, Outcome, TouchedItem};
 use engine::{Batch, EdgeDraft, ItemId, Sensitivity};
 use recalld_audit::Trace;
 use recalld_common::names;
@@ -49,7 +49,7 @@ fn verify(desk: &Desk, id: &str, principal: &str) -> Value {
         arguments: [0; 32],
         decision: Decision::Allow,
         rule: "scope".to_owned(),
-        touched: vec![Touched { effect: Effect::Read, item }],
+        touched: vec![TouchedItem { effect: Effect::Read, item }],
         outcome: Outcome::Done,
     };
     desk.started().parts.local.get().audit.record(&trace, false).unwrap().to_json()
