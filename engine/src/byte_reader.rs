@@ -3,7 +3,8 @@
 
 use crate::error::CorruptionError;
 
-/// Reads little-endian values from the front of an untrusted slice. Every failure is [`CorruptionError`] of the one rule `rule`.
+/// Reads little-endian values from the front of an untrusted slice. Every failure is [`CorruptionError`] of the one
+/// rule `rule`.
 pub(crate) struct ByteReader<'a> {
     rest: &'a [u8],
     rule: &'static str,

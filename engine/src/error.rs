@@ -251,8 +251,8 @@ impl From<DiskError> for OpenError {
 }
 
 /// Error of a batch that was not acknowledged. The batch is not stored, except possibly after [`WriteError::Disk`],
-/// [`WriteError::Stopped`] and [`WriteError::Indeterminate`]. After the first two, reopening the store may recover all of the
-/// batch, or none of it. Look up its records by id or ref before writing the batch again.
+/// [`WriteError::Stopped`] and [`WriteError::Indeterminate`]. After the first two, reopening the store may recover all
+/// of the batch, or none of it. Look up its records by id or ref before writing the batch again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -280,8 +280,8 @@ pub enum WriteError {
     /// Indeterminate write: the batch is logged here, but its replication outcome is unknown. All of the batch may be
     /// visible now or later, or none of it ever. The message says why.
     Indeterminate(String),
-    /// This store is a [replica](crate::Store::open_replica), which rejects writes. The message names the leader, or the
-    /// reason.
+    /// This store is a [replica](crate::Store::open_replica), which rejects writes. The message names the leader, or
+    /// the reason.
     NotLeader(String),
 }
 

@@ -75,7 +75,7 @@ limit_table::limits! {
     pub const INDEX_RECALL_MIN_PERMILLE: u64 = 990;
     /// Largest limit of a search through indexes; a search for more items scans every row.
     pub const INDEX_LIMIT_MAX: usize = 1000;
-    /// Embeddings of a store below which a vector search is exact.
+    /// Embeddings of a store below which a vector search in `auto` mode is exact.
     pub const APPROXIMATE_ROWS_MIN: u64 = 300_000;
     /// In `auto` mode, a search uses indexes only if at most one in this many embeddings is unindexed.
     pub const UNINDEXED_SHARE_MAX: u64 = 4;

@@ -3,9 +3,10 @@
 //! Entry point of the engine: orders the writers and publishes snapshots. The [`Writer`] changes the files; other
 //! modules define and search the rows.
 //!
-//! Locks, in the order in which a thread may acquire them: `moving`, `compacting`, `flushing`, `merging`, `writer`, a
-//! log's lock during its sync, `shown`. Only short work is done under `writer`: an append to the log, rows for the
-//! tail, a manifest. The [replication sink](replication_sink) receives its events there, and is never waited for.
+//! Locks, in the order in which a thread may acquire them: `reembedding`, `rewriting`, `flushing`, `merging`, the
+//! writer's lock, a log's lock during its sync, `visible`. Only short work is done under the writer's lock: an append
+//! to the log, rows for the tail, a manifest. The [replication sink](replication_sink) receives its events there, and
+//! is never waited for.
 
 mod close;
 mod env;
@@ -138,8 +139,8 @@ impl Store {
     /// Opens the store, or creates it in a directory without one, and recovers all acknowledged commits.
     ///
     /// If files of an earlier process must be rewritten but the disk is full, the store serves reads and its writer has
-    /// [stop_reason](Store::stop_reason) until the store is reopened. If a [replication sink](Env::replication_sink) is synchronous,
-    /// recovered commits are replicated before this returns, and each write is also synced, whatever
+    /// [stop_reason](Store::stop_reason) until the store is reopened. If a [replication sink](Env::replication_sink) is
+    /// synchronous, recovered commits are replicated before this returns, and each write is also synced, whatever
     /// [`Options::durability`] says.
     pub fn open(ground: Env, mut options: Options) -> Result<Self, OpenError> {
         let disk = &*ground.disk;

@@ -297,8 +297,8 @@ impl Bm25Formula {
         Self::score(weight, frequency, self.norms[usize::from(length_code)])
     }
 
-    /// Returns an upper bound of [`Bm25Formula::posting`] over all postings with counts up to `most` and a length code of
-    /// at least `length_code`.
+    /// Returns an upper bound of [`Bm25Formula::posting`] over all postings with counts up to `most` and a length code
+    /// of at least `length_code`.
     ///
     /// The real function increases with the counts and decreases with the length. Its three roundings err by less than
     /// `6 * 2^-24` of the value between two arguments, which the added `2^-20` and the 1 cover. The last rounding, to a

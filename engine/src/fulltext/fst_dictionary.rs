@@ -2,8 +2,8 @@
 //!
 //! Owns the reading of fst version 3 bytes. The `fst` crate's own reader trusts its input: a wrong address makes it
 //! panic, and its checksum does not protect against crafted bytes. This reader follows the same node tables
-//! (format-spec/words.md, WRD-01 to WRD-05) and returns `CorruptionError`. Addresses decrease at every step, so no traversal can
-//! loop; a path is bounded by `TERM_BYTES_MAX`. Only the bytes of visited nodes are requested.
+//! (format-spec/words.md, WRD-01 to WRD-05) and returns `CorruptionError`. Addresses decrease at every step, so no
+//! traversal can loop; a path is bounded by `TERM_BYTES_MAX`. Only the bytes of visited nodes are requested.
 
 use super::column_bytes::{ColumnBytes, read_all, read_part};
 use super::fst_node::{NODES_AT, Node, broken_node, number};

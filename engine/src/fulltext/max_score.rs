@@ -106,8 +106,8 @@ enum WidePlan {
 }
 
 impl Bm25Weight {
-    /// Offers the rows of one segment, from the result of [`CollectionStats::add`](super::CollectionStats::add), to `top`. Rows of other
-    /// segments in `top` raise the score floor, which prunes.
+    /// Offers the rows of one segment, from the result of [`CollectionStats::add`](super::CollectionStats::add), to
+    /// `top`. Rows of other segments in `top` raise the score floor, which prunes.
     ///
     /// `wanted` is called only for rows that would enter the top k. `key` orders rows of equal score (smaller first),
     /// and `top` returns the keys.

@@ -30,7 +30,8 @@ pub struct RowScorer<'a, B> {
 }
 
 impl Bm25Weight {
-    /// Returns a scorer for rows of one segment, from the result of [`CollectionStats::add`](super::CollectionStats::add).
+    /// Returns a scorer for rows of one segment, from the result of
+    /// [`CollectionStats::add`](super::CollectionStats::add).
     ///
     /// # Errors
     /// [`CorruptionError`] in the positions of the lists.

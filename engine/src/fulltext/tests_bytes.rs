@@ -171,7 +171,8 @@ proptest! {
         }
         let all: Vec<RowTexts> = pieces.concat();
         let keep: Vec<bool> = (0..all.len()).map(|row| !drop[row % drop.len()]).collect();
-        let kept: Vec<RowTexts> = all.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(row, _)| row.clone()).collect();
+        let kept = all.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(row, _)| row.clone());
+        let kept: Vec<RowTexts> = kept.collect();
         let wanted = build(&kept);
 
         let sources: Vec<(FulltextColumns, usize)> = pieces.iter().map(|rows| (build(rows), rows.len())).collect();

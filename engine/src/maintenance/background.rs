@@ -1,7 +1,8 @@
 //! Background workers of a store: their threads, their schedule and their CPU share.
 //!
 //! The work consists of public calls: [`Store::seal`], [`Store::sync`], [`Store::compact`], [`Store::erase_pending`],
-//! [`Store::build_next_index`]. Without background workers a store works too: the write that fills the tail then seals it.
+//! [`Store::build_next_index`]. Without background workers a store works too: the write that fills the tail then seals
+//! it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -33,7 +34,8 @@ pub struct BackgroundWorkers {
 impl BackgroundWorkers {
     /// Starts the background threads of `store`: one seals, one erases and compacts, and one builds indexes while the
     /// second is idle. If writes are not synced individually ([`Durability::Interval`]), a fourth thread syncs, so that
-    /// a sync never waits for the other work. A [replica](Store::open_replica) needs no background work and gets no thread.
+    /// a sync never waits for the other work. A [replica](Store::open_replica) needs no background work and gets no
+    /// thread.
     pub fn start(store: Arc<Store>) -> std::io::Result<Self> {
         if store.is_replica() {
             return Ok(Self { store, threads: Vec::new() });
@@ -220,8 +222,8 @@ impl Throttle for CpuShareThrottle<'_> {
     }
 }
 
-/// Throttle like [`CpuShareThrottle`] that also pauses while a compaction or an erasure runs. An index of a segment that is being
-/// rewritten would be wasted; an index of another segment resumes where it paused.
+/// Throttle like [`CpuShareThrottle`] that also pauses while a compaction or an erasure runs. An index of a segment
+/// that is being rewritten would be wasted; an index of another segment resumes where it paused.
 struct YieldingThrottle<'a> {
     throttle: CpuShareThrottle<'a>,
 }

@@ -1,8 +1,8 @@
 //! Compaction: merges runs of small segments into larger ones, beside readers and writers.
 //!
-//! Chooses the segments worth merging within the allowed cost; a [`RewriteJob`] does the merge. Sizes grow geometrically from
-//! the newest segment to the oldest, so a row is copied about as often as the store has doubled. The scheme is the
-//! tiered form of O'Neil et al., "The log-structured merge-tree", 1996.
+//! Chooses the segments worth merging within the allowed cost; a [`RewriteJob`] does the merge. Sizes grow
+//! geometrically from the newest segment to the oldest, so a row is copied about as often as the store has doubled. The
+//! scheme is the tiered form of O'Neil et al., "The log-structured merge-tree", 1996.
 
 use std::ops::Range;
 
@@ -120,7 +120,8 @@ impl Store {
 
 /// Returns the run of neighbouring segments to merge next, by their sizes in commit order: the newest run of at least
 /// [`COMPACT_RUN_MIN`] in which each segment is at most twice as large as all segments after it together. If there are
-/// more than [`SEGMENTS_MANY`] segments, or with [`CompactionGoal::FewestSegments`], any two or more neighbours that fit.
+/// more than [`SEGMENTS_MANY`] segments, or with [`CompactionGoal::FewestSegments`], any two or more neighbours that
+/// fit.
 fn pick_run(
     sizes: &[u64],
     taken: impl Fn(usize) -> bool,

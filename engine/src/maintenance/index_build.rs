@@ -100,7 +100,7 @@ impl Store {
         IndexOutcome::Built { rows: of.rows }
     }
 
-    /// Writes the index file; returns false if its segment was replaced meanwhile. The caller holds the `compacting`
+    /// Writes the index file; returns false if its segment was replaced meanwhile. The caller holds the `rewriting`
     /// lock.
     fn write_index(&self, of: &IndexKey, bytes: &[u8]) -> Result<bool, WriteError> {
         let disk = &*self.env.disk;

@@ -235,7 +235,7 @@ impl Reembedding<'_> {
     }
 
     /// Rewrites a sealed segment that no job has claimed; returns false if there is none. The caller holds the
-    /// `compacting` lock.
+    /// `rewriting` lock.
     fn reembed_next(&mut self) -> Result<bool, ReembedError> {
         let Some(job) = self.next_job()? else { return Ok(false) };
         let mut claim = SegmentClaim { store: self.store, job: Some(job) };

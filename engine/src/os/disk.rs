@@ -270,8 +270,8 @@ pub(crate) fn write_atomically(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Res
     disk.sync_names()
 }
 
-/// As [`write_atomically`], for many files with one sync of the names; after a crash, any of the files may exist. Each file
-/// is requested from `files` only when its predecessor is written, so that only one is in memory.
+/// As [`write_atomically`], for many files with one sync of the names; after a crash, any of the files may exist. Each
+/// file is requested from `files` only when its predecessor is written, so that only one is in memory.
 pub(crate) fn write_all_atomically(
     disk: &dyn Disk,
     files: impl IntoIterator<Item = (String, Vec<u8>)>,

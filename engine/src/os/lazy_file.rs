@@ -132,7 +132,7 @@ pub struct LazyFile {
 struct FetchState {
     /// Pages that a thread is fetching.
     in_flight: BTreeSet<usize>,
-    /// Number of failed fetches; `last` is the latest error.
+    /// Number of failed fetches; `last_error` is the latest error.
     failures: u64,
     last_error: Option<PageFetchError>,
 }
@@ -304,9 +304,9 @@ impl LazyFile {
         // and a present page never changes again. Once the file is mapped, only `fetch` writes to it: only pages that
         // `take` reserved for its thread, which are neither marked nor another thread's. `fetch` marks them after the
         // write (`AcqRel`; `first_absent` and `is_whole` read with `Acquire`). The file is never truncated: its length
-        // is set before it is mapped. No other `LazyFile` writes the file: each holds the file's lock for its whole life
-        // (`PartialFile::open`), and a file that was `whole` from the start is never written. All other code only renames
-        // or unlinks the file, which a map outlives; a foreign process that alters it regardless is outside the
+        // is set before it is mapped. No other `LazyFile` writes the file: each holds the file's lock for its whole
+        // life (`PartialFile::open`), and a file that was `whole` from the start is never written. All other code only
+        // renames or unlinks the file, which a map outlives; a foreign process that alters it regardless is outside the
         // promises of format-spec/README.md. So no reference ever covers a byte that may change.
         Some(unsafe { std::slice::from_raw_parts(start, bytes.len()) })
     }

@@ -1,6 +1,6 @@
 //! Bytes of a sealed file, mapped from disk or on the heap.
 //!
-//! All mappings of the engine are created here or in `filling`, the only modules with unsafe code.
+//! All mappings of the engine are created here or in `lazy_file`, the only modules with unsafe code.
 
 use std::fs::File;
 use std::io;
@@ -148,8 +148,8 @@ impl FileBytes {
         }
     }
 
-    /// Advises that few, scattered ranges of the file are read, each announced by [`Self::advise_will_need`]. Without this
-    /// advice, each first touch reads the device's whole read-ahead window, possibly megabytes.
+    /// Advises that few, scattered ranges of the file are read, each announced by [`Self::advise_will_need`]. Without
+    /// this advice, each first touch reads the device's whole read-ahead window, possibly megabytes.
     pub(crate) fn advise_random(&self) {
         self.advise(Advice::Random, 0..self.length());
     }

@@ -3,8 +3,9 @@
 //! The mask is computed per segment and reused across snapshots. The caller's policy decides which classes of items are
 //! hidden, and from whom.
 //!
-//! A masked row is excluded before ranking, counts in no word statistics, and is no neighbour if denied. So no result
-//! of a caller depends on a hidden row.
+//! A masked row is excluded from searches of content before ranking, and counts in no word statistics. A denied row is
+//! also excluded from searches that read no content, and is no neighbour. So no score or rank of a caller's result
+//! depends on content that the caller may not see.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -279,7 +280,7 @@ impl<'a> ClassCache<'a> {
         ask: &mut dyn FnMut(&AccessClass<'_>) -> Visibility,
     ) -> Result<Visibility, CorruptionError> {
         let at = row as usize;
-        // `whole` has checked that the offsets ascend and end where the codes do.
+        // `checked_parts` has checked that the offsets ascend and end where the codes do.
         let gates = &self.gate_codes[self.gates[at] as usize..self.gates[at + 1] as usize];
         let codes = (self.kinds[at], self.sensitivities[at], gates);
         if let Some((last, sight)) = self.last

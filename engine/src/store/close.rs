@@ -9,8 +9,8 @@ use crate::store::{Store, StoreRole};
 
 impl Store {
     /// Releases the directory for good, so that another store can open it. From then on each write is rejected with
-    /// `why`, and the last snapshot stays readable; a [replica](Store::open_replica) must not be [refreshed](Store::refresh)
-    /// any more. Waits for a running seal, compaction or erasure.
+    /// `why`, and the last snapshot stays readable; a [replica](Store::open_replica) must not be
+    /// [refreshed](Store::refresh) any more. Waits for a running seal, compaction or erasure.
     pub fn release(&self, why: &str) {
         if let StoreRole::Leader(writer) = &self.role {
             let _no_job = self.rewriting.lock();

@@ -48,7 +48,7 @@ impl Counters {
 /// Metrics of a store, with counters since the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreMetrics {
-    /// Log syncs: for waiting writers, at an interval, or for a backup.
+    /// Log syncs: for waiting writers, at an interval, or for a backup. A sync counts even if no log was open.
     pub syncs: u64,
     /// Tails sealed into a segment.
     pub seals: u64,

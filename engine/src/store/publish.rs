@@ -1,7 +1,7 @@
 //! Publication of commits: log syncs, replication, snapshots and the commit listener.
 //!
-//! A snapshot is published after its sync and its replication. The replication gate (`carrying`) decides when a state
-//! may be visible, and the group commit (`settle`) selects the syncing thread.
+//! A snapshot is published after its sync and its replication. `replication_gate` decides when a state may be visible,
+//! and `group_commit` selects the syncing thread.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -64,8 +64,8 @@ impl Store {
     }
 
     /// Blocks until everything written before the call survives a power cut and, with a synchronous [replication
-    /// sink](crate::Env::replication_sink), is replicated. With [`Durability::Interval`](crate::Durability::Interval), the
-    /// background workers call this at each interval.
+    /// sink](crate::Env::replication_sink), is replicated. With [`Durability::Interval`](crate::Durability::Interval),
+    /// the background workers call this at each interval.
     pub fn sync(&self) -> Result<(), WriteError> {
         let seq = self.writer()?.last_seq();
         self.group_commit.wait_durable(seq, || self.sync_log(), || self.stop_error())

@@ -124,9 +124,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Publishes the present contents of a [replica's](Store::open_replica) directory; returns the newest visible commit.
-    /// After an error the previous state stays visible. On the leader, all commits are visible already, and nothing
-    /// changes.
+    /// Publishes the present contents of a [replica's](Store::open_replica) directory; returns the newest visible
+    /// commit. After an error the previous state stays visible. On the leader, all commits are visible already, and
+    /// nothing changes.
     pub fn refresh(&self) -> Result<Seq, OpenError> {
         let StoreRole::Replica(following) = &self.role else { return Ok(self.snapshot().seq()) };
         let mut opened = following.view();

@@ -1,7 +1,7 @@
 //! Replication gate: commits are acknowledged and visible only once the replication sink has replicated them.
 //!
-//! Separates commits on this machine's disk from acknowledged ones; the sink is known only as a [`ReplicationSink`]. Without a
-//! sink, every call passes at once.
+//! Separates commits on this machine's disk from acknowledged ones; the sink is known only as a [`ReplicationSink`].
+//! Without a sink, every call passes at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -12,9 +12,9 @@ pub use crate::wal::WalPosition;
 
 /// Receiver of log and manifest events that copies a store off this machine.
 ///
-/// All methods but [`carry`](Self::wait_replicated) are called under the writer's lock or while a write waits: they must be
-/// quick, wait for no network and call nothing of the store. Events about one log, or about manifests, may arrive out
-/// of order, from several threads; the smaller event then has no new information.
+/// All methods but [`carry`](Self::wait_replicated) are called under the writer's lock or while a write waits: they
+/// must be quick, wait for no network and call nothing of the store. Events about one log, or about manifests, may
+/// arrive out of order, from several threads; the smaller event then has no new information.
 pub trait ReplicationSink: Send + Sync + Debug {
     /// Returns true if a write is acknowledged, and visible, only once it is replicated. Constant while a store is
     /// open.

@@ -104,7 +104,8 @@ impl SegmentList {
         Ok(NewSegment { segment: part, retired })
     }
 
-    /// Second half of [`SegmentList::add`]. Since the first half, there must have been no commit and no replaced segment.
+    /// Second half of [`SegmentList::add`]. Since the first half, there must have been no commit and no replaced
+    /// segment.
     pub(crate) fn apply(&mut self, addition: NewSegment) -> Result<(), CorruptionError> {
         self.segments.push(addition.segment);
         for RetiredRow { segment_ord: part, row, kind: how } in addition.retired {
@@ -172,9 +173,9 @@ impl SegmentList {
         Ok(None)
     }
 
-    /// Bounds the number of tail segments: [`TAIL_MERGE_FACTOR`] neighbours of similar size, or smaller, are merged into one
-    /// segment. So there are fewer than [`TAIL_MERGE_FACTOR`] segments of each size, and a row is copied once per size on its
-    /// way, about log4(tail rows) times.
+    /// Bounds the number of tail segments: [`TAIL_MERGE_FACTOR`] neighbours of similar size, or smaller, are merged
+    /// into one segment. So there are fewer than [`TAIL_MERGE_FACTOR`] segments of each size, and a row is copied once
+    /// per size on its way, about log4(tail rows) times.
     fn merge_tail_run(&mut self) -> Result<(), CorruptionError> {
         loop {
             let loose = self.unfrozen_tail();
@@ -275,7 +276,8 @@ impl SegmentList {
     }
 }
 
-/// Number of segments at the end that are no larger than the last one, with sizes compared by powers of [`TAIL_MERGE_FACTOR`].
+/// Number of segments at the end that are no larger than the last one, with sizes compared by powers of
+/// [`TAIL_MERGE_FACTOR`].
 fn tail_run_length(parts: &[SegmentSnapshot]) -> usize {
     let size = |part: &SegmentSnapshot| {
         part.segment.header().row_total().max(1).ilog(TAIL_MERGE_FACTOR as u64)

@@ -1,10 +1,10 @@
 //! Binary codes: one bit per component of a row, which estimate its score within a few hundredths.
 //!
-//! A row's residual from its centroid is rotated ([`RandomRotation`]); only the signs are stored, with a scale. The product
-//! of signs and a rotated query, times the scale, is on average the product of residual and query. See RaBitQ (Gao and
-//! Long 2024, "RaBitQ: quantizing high-dimensional vectors with a theoretical error bound for approximate nearest
-//! neighbor search"). The error is a sum of many small parts for rows of any kind, so a few sample queries suffice to
-//! measure it.
+//! A row's residual from its centroid is rotated ([`RandomRotation`]); only the signs are stored, with a scale. The
+//! product of signs and a rotated query, times the scale, is on average the product of residual and query. See RaBitQ
+//! (Gao and Long 2024, "RaBitQ: quantizing high-dimensional vectors with a theoretical error bound for approximate
+//! nearest neighbor search"). The error is a sum of many small parts for rows of any kind, so a few sample queries
+//! suffice to measure it.
 
 use std::ops::Range;
 

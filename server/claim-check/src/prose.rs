@@ -323,8 +323,8 @@ fn spoken_role(tokens: &[Token], at: usize) -> Role {
 }
 
 /// Marks the scopes of negations. `not` negates the rest of its clause; `except`, `without` and `instead of` negate the
-/// next phrase only. A negation without a content word after it negates the clause before: `deploys on Fridays are
-/// forbidden`. In `moved from X to Y`, X is negated.
+/// next phrase only. A negation without a content word after it in its clause negates the words before it in the
+/// clause: `deploys on Fridays are forbidden`. In `moved from X to Y`, X is negated.
 fn deny(words: &mut [Word]) {
     for at in 0..words.len() {
         match words[at].role {

@@ -45,7 +45,7 @@ pub(super) fn looks_so(start: &str, is_named: bool) -> bool {
     if is_named { seen > 0 || is_long } else { seen >= SEEN_MIN }
 }
 
-/// Reads JSON Lines; `None` if no line is JSON.
+/// Reads JSON Lines; `None` if a line is not JSON and no line gives a record.
 pub(super) fn read(source: &str) -> Option<Document> {
     let mut records = Records::new(source, "Line");
     let (mut broken, mut first_broken) = (0_u64, Vec::new());

@@ -30,9 +30,10 @@ limit_table::limits! {
     pub const SESSIONS_MAX: usize = 4_096;
 
     /// Sessions of one caller. An additional session ends the session idle longest, whose client gets a 404 and must
-    /// initialize again. Above the limit of all callers, a session of the caller with the most sessions ends. So
-    /// clients that never end their sessions lock nobody out. Half of the total, because a gateway with one credential
-    /// owns the sessions of all its users.
+    /// initialize again. Above the limit of all callers, a session of the caller with the most idle sessions ends. So
+    /// clients that never end their idle sessions lock nobody out. A session with a request in flight or an open
+    /// standalone stream is not idle; if no session is idle, `initialize` is answered 503 `too_many_sessions`. Half of
+    /// the total, because a gateway with one credential owns the sessions of all its users.
     pub const SESSIONS_PER_PRINCIPAL_MAX: usize = 2_048;
 
     /// Lifetime of a session without a request, a request in flight or an open stream.

@@ -46,7 +46,10 @@ impl Sessions {
     }
 
     /// Opens a session for a caller. Over the limit, the session idle longest ends: one of this caller, or, over the
-    /// limit of all callers, one of the caller with the most sessions.
+    /// limit of all callers, one of the caller with the most idle sessions.
+    ///
+    /// # Errors
+    /// The limit is reached, and no such session is idle.
     pub(super) fn open(
         &self,
         principal: String,

@@ -163,8 +163,8 @@ pub enum RedeemError {
     Unknown,
     /// The 60 seconds of the code are over.
     Expired,
-    /// The code was redeemed before, and the repeated request matches it: [`Control::redeem_code`] has revoked the
-    /// grant.
+    /// The code was redeemed before, and the repeated request matches it. [`Control::redeem_code`] then revokes the
+    /// grant; [`Control::may_redeem`] does not.
     Replayed,
     /// The code was issued to another client, or the client is revoked.
     WrongClient,

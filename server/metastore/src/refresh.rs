@@ -44,7 +44,7 @@ pub enum RefreshError {
     Unknown,
     /// The token was not used for 30 days.
     Expired,
-    /// The token was used before: [`Control::refresh`] has revoked the grant.
+    /// The token was used before. [`Control::refresh`] then revokes the grant; [`Control::may_refresh`] does not.
     Reused,
     /// The grant was revoked.
     Revoked,

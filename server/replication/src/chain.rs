@@ -15,8 +15,8 @@ use crate::objects::{Away, Tried};
 
 /// Record logs of all workspaces. Every call blocks and has a deadline of its own.
 pub trait Chain: Send + Sync + Debug {
-    /// Creates record `number` in one attempt, which no lower layer repeats. Returns `Indeterminate` if the number has a
-    /// record already.
+    /// Creates record `number` in one attempt, which no lower layer repeats. Returns `Indeterminate` if the number has
+    /// a record already.
     fn create(&self, tenant: &Tenant, number: u64, bytes: &[u8]) -> Tried;
 
     /// Bytes of record `number`; `None` if there is no such record.

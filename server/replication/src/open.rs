@@ -29,13 +29,13 @@ pub struct Place {
 /// Settings of a bucket, which override the usual environment.
 #[derive(Debug, Clone, Default)]
 pub struct S3Settings {
-    /// `http://HOST:PORT` or `https://HOST:PORT`. If neither this setting nor the environment has an endpoint: AWS's
-    /// own.
+    /// `http://HOST:PORT` or `https://HOST:PORT`. If neither this setting nor the environment nor the AWS profile has
+    /// an endpoint: AWS's own.
     pub endpoint: Option<String>,
     /// Region of the bucket.
     pub region: Option<String>,
-    /// True if the bucket is in the path, not in the host name. Default: true for any endpoint but AWS's own, and for a
-    /// bucket name with a dot.
+    /// True if the bucket is in the path, not in the host name. Default: true if an endpoint is given, even AWS's own,
+    /// and for a bucket name with a dot.
     pub path_style: Option<bool>,
     /// True if plain HTTP may leave this machine.
     pub allow_http: bool,

@@ -29,7 +29,7 @@ pub enum Told {
     Carry(Seq),
 }
 
-/// Outcome of a `carry` call.
+/// Outcome of a `wait_replicated` call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carries {
     /// Success at once.
@@ -93,13 +93,13 @@ impl ScriptedFar {
         self.state().refuses = why;
     }
 
-    /// Sets the outcome of `carry` calls from now on, including waiting ones.
+    /// Sets the outcome of `wait_replicated` calls from now on, including waiting ones.
     pub fn carries(&self, how: Carries) {
         self.state().carries = how;
         self.state.1.notify_all();
     }
 
-    /// Marks all commits up to `seq` as replicated without a `carry` call.
+    /// Marks all commits up to `seq` as replicated without a `wait_replicated` call.
     pub fn has_carried(&self, seq: Seq) {
         self.state().carried = seq;
     }

@@ -28,7 +28,7 @@ limit_table::limits! {
 /// Selected rows scored between two cancellation checks.
 const ROWS_PER_CANCEL_CHECK: u32 = 1024;
 
-/// A shard of an index's lists: shard `which` of `of`. Each list is in exactly one shard.
+/// A shard of an index's lists: shard `index` of `count`. Each list is in exactly one shard.
 #[derive(Clone, Copy)]
 pub(super) struct ListShard {
     pub(super) index: usize,

@@ -21,7 +21,7 @@ use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
 
 /// The sockets passed to this process, by name (`FileDescriptorName=` in a socket unit): `local` or `hosted`. A single
-/// socket may have any name and is then the hosted listener.
+/// socket with any other name is the hosted listener.
 ///
 /// Must run before any thread starts: it removes the variables from the environment, so that no child process adopts
 /// the sockets.

@@ -41,7 +41,8 @@ impl Seats {
     /// while `goes_on` returns true. A workspace that failed to open a moment ago is not tried again yet.
     ///
     /// # Errors
-    /// The workspace did not open: there is no slot for the workspace, and an epoch acquired for it is released.
+    /// The workspace did not open: there is no slot for the workspace, and an epoch acquired for it is released. The
+    /// epoch is retained if only this disk may have acknowledged writes (`durability = local`).
     pub fn open_store(
         &self,
         name: &str,

@@ -136,8 +136,9 @@ fn attributes(wanted: &Correction, about: Option<&About>) -> String {
     Value::Object(attributes).to_string()
 }
 
-/// Draft of the corrected item: new text, all other fields copied. The title is not copied, because it may contain the
-/// wrong statement.
+/// Draft of the corrected item, with the new text. Ref, kind, modality, attributes, tags, gates, source, valid time and
+/// sensitivity are copied. The title is not copied, because it may contain the wrong statement, and the span is not,
+/// because the source does not contain the new text.
 fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
     let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
     ItemDraft {

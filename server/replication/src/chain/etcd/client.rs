@@ -115,8 +115,10 @@ impl Client {
         key.strip_prefix(&self.prefix)
     }
 
-    /// Calls the preferred member. A call that failed for good and had no effect is repeated, once for each member at
-    /// most; any other failure is returned.
+    /// Calls the preferred member. If the call had no effect and the failure may be temporary (an unreachable member,
+    /// for example), the call is repeated, once per member at most: `post` has made the next member the preferred one.
+    /// If etcd rejects the authentication token, the call is repeated once with a new token. Any other failure is
+    /// returned.
     pub(super) fn once(&self, op: Op, path: &str, body: &Value) -> Result<Value, Fault> {
         let body = body.to_string();
         let mut fault = None;
