@@ -19,7 +19,7 @@ impl<B: ColumnBytes> PostingsReader<B> {
     /// Returns the rows that contain all words of all phrases, in ascending order.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the lists that were read, or cancellation.
+    /// [`SearchError`] on damage in the lists that were read, or on cancellation.
     pub fn rows_with_phrases(
         &self,
         phrases: &Phrases,

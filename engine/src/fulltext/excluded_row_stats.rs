@@ -81,7 +81,7 @@ impl<B: ColumnBytes> PostingsReader<B> {
     /// Returns the number of `rows` that have words, and the sum of their lengths.
     ///
     /// # Errors
-    /// [`SearchError`]: damage in the lengths, or cancellation.
+    /// [`SearchError`] on damage in the lengths, or on cancellation.
     pub fn count_words(
         &self,
         rows: &impl RowSet,

@@ -12,7 +12,7 @@ pub use crate::wal::WalPosition;
 
 /// Receiver of log and manifest events that copies a store off this machine.
 ///
-/// All methods but [`carry`](Self::wait_replicated) are called under the writer's lock or while a write waits: they
+/// All methods but [`Self::wait_replicated`] are called under the writer's lock or while a write waits: they
 /// must be quick, wait for no network and call nothing of the store. Events about one log, or about manifests, may
 /// arrive out of order, from several threads; the smaller event then has no new information.
 pub trait ReplicationSink: Send + Sync + Debug {

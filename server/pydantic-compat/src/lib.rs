@@ -24,7 +24,7 @@ use problem::Problem;
 /// Reads the body of POST /recall.
 ///
 /// # Errors
-/// [`Invalid`]: the status and body of the response.
+/// [`Invalid`] with the status and body of the response.
 pub fn recall(content_type: Option<&str>, body: &[u8]) -> Result<RecallRequest, Invalid> {
     read(content_type, body)
 }
@@ -32,7 +32,7 @@ pub fn recall(content_type: Option<&str>, body: &[u8]) -> Result<RecallRequest, 
 /// Reads the body of POST /semantic-recall.
 ///
 /// # Errors
-/// [`Invalid`]: the status and body of the response.
+/// [`Invalid`] with the status and body of the response.
 pub fn semantic_recall(
     content_type: Option<&str>,
     body: &[u8],

@@ -165,7 +165,7 @@ fn are_reachable(
 /// Runs a data set's questions, and the out-of-scope questions, against the store with its documents.
 ///
 /// # Errors
-/// [`Refused`]: a question failed for another reason than an abstention.
+/// [`Refused`] if a question fails for another reason than an abstention.
 pub fn evaluate(
     context: &Context<'_>,
     dataset: &Dataset,

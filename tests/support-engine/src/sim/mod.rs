@@ -4,14 +4,14 @@
 //! After TigerBeetle's simulator and SQLite's crash tests. Everything runs in one thread over a disk in memory, so a
 //! seed repeats a failure exactly. The layers, upward:
 //!
-//! - [`state`]: contents of a disk, and effects of a cut;
-//! - [`disk`]: the engine's trait, and faults;
-//! - [`shown`]: observation of a store;
-//! - [`oracle`]: the expected observation;
-//! - [`step`]: operations;
-//! - [`workload`]: a run of steps and its crash points;
-//! - [`copies`]: backups on disks of their own;
-//! - [`recovery`]: requirements after a cut.
+//! - [`state`] - contents of a disk, and effects of a cut;
+//! - [`disk`] - the engine's trait, and faults;
+//! - [`shown`] - observation of a store;
+//! - [`oracle`] - the expected observation;
+//! - [`step`] - operations;
+//! - [`workload`] - a run of steps and its crash points;
+//! - [`copies`] - backups on disks of their own;
+//! - [`recovery`] - requirements after a cut.
 //!
 //! # Power-cut model
 //!

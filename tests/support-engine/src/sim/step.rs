@@ -1,7 +1,7 @@
 //! The steps of a workload: their kinds, their random choice, and their execution by a store.
 //!
 //! A new operation of the store becomes a step in this file alone: a variant, a line in [`Step::draw`], a line in
-//! [`Step::apply`], and one in [`Step::expect`] if it changes the contents of the store.
+//! [`Step::take`], and one in [`Step::expect`] if it changes the contents of the store.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
