@@ -217,7 +217,7 @@ impl RewriteJob {
 
 impl UnpublishedSegment {
     /// Attaches the states that the inputs have now.
-    pub(crate) fn into_snapshot(&self, now: &[SegmentSnapshot]) -> SegmentSnapshot {
+    pub(crate) fn to_snapshot(&self, now: &[SegmentSnapshot]) -> SegmentSnapshot {
         let state = Arc::new(self.merged.merge_states(now));
         SegmentSnapshot { segment: Arc::clone(&self.segment), state }
     }

@@ -191,7 +191,7 @@ impl Writer {
         let first = first.expect("a claimed segment stays listed until its job is done");
         let with_tail = job.includes_tail();
         let now = &self.segments.all()[first..first + job.inputs.len()];
-        let part = made.into_snapshot(now);
+        let part = made.to_snapshot(now);
         let taken = first..first + job.sealed_numbers.len();
         let old: Vec<_> = self.manifest.segments.splice(taken, [made.entry]).collect();
         old.iter().for_each(|entry| self.mark_obsolete(entry));
