@@ -43,7 +43,7 @@ pub struct QueryTerm {
     pub term: String,
     /// True for a stop word ("the", "what").
     pub is_stop_word: bool,
-    /// True for an identifier: a path, a symbol, an id (`engine/src/wal.rs`, `parse_head`, `PEP-387`).
+    /// True for an identifier: a path, a symbol, an id (`engine/src/log.rs`, `parse_head`, `PEP-387`).
     pub is_identifier: bool,
 }
 
@@ -165,7 +165,7 @@ mod tests {
             let query = Query::parse(&mut analyzer, asked);
             query.terms().iter().any(|term| term.is_identifier)
         };
-        for name in ["PEP-387", "engine/src/wal.rs", "parse_head", "foo::bar", "IL-10", "utf8"] {
+        for name in ["PEP-387", "engine/src/log.rs", "parse_head", "foo::bar", "IL-10", "utf8"] {
             assert!(named(name), "{name}");
         }
         for name in ["os.path.join", "time.sleep()", "main.c", "src/lib.a", "read/max_rows", "a/b2"]

@@ -160,7 +160,7 @@ mod tests {
     fn questions_about_places_are_known() {
         for text in [
             "where is the log replayed?",
-            "what does engine/src/wal.rs do",
+            "what does engine/src/log.rs do",
             "README.md",
             "who calls Store::open",
             "parse_head semantics",
