@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::args::{Argument, Shown, Text};
+use super::results::without_nulls;
 use crate::error::ServiceError;
 use recalld_audit::hash_call;
 use recalld_recall::Room;
@@ -166,9 +167,17 @@ pub struct Page {
     /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
     rows_max: usize,
+    /// Bounds of the search behind the list, if they cut the list.
+    searched_bounds: Option<Value>,
 }
 
 impl Page {
+    /// Reports on the last page that the search behind the list was cut by `bounds`, if `is_cut` is true.
+    pub fn cut_on_last(self, is_cut: bool, bounds: Value) -> Self {
+        let is_cut = is_cut && self.next_cursor.is_none();
+        Self { searched_bounds: is_cut.then_some(bounds), ..self }
+    }
+
     /// Converts the page to `{NAME: rows, truncated, next_cursor?, bounds?}`. `none` is the text of an empty list.
     pub fn into_answer(mut self, name: &str, none: &str) -> Answer {
         let text = std::mem::take(&mut self.text);
@@ -178,12 +187,12 @@ impl Page {
     }
 
     fn into_structured(self, name: &str) -> Value {
-        let mut shown = json!({name: self.rows, "truncated": self.next_cursor.is_some()});
-        if let Some(cursor) = self.next_cursor {
-            shown["next_cursor"] = cursor.into();
-            shown["bounds"] = json!({"rows": self.rows_max, "bytes": PAGE_BYTES_MAX});
-        }
-        shown
+        let page_bounds = json!({"rows": self.rows_max, "bytes": PAGE_BYTES_MAX});
+        let bounds = self.next_cursor.as_ref().map(|_| page_bounds).or(self.searched_bounds);
+        without_nulls(json!({
+            name: self.rows, "truncated": bounds.is_some(), "next_cursor": self.next_cursor,
+            "bounds": bounds,
+        }))
     }
 }
 

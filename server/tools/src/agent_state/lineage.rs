@@ -76,12 +76,7 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
         });
         Ok(Row::new(version_of(version), row, line).touching([seen]))
     });
-    let page = paging.page(rows)?;
-    let is_last = page.next_cursor.is_none();
-    let mut answer = page.into_answer("versions", "No versions.");
-    if is_last && is_cut {
-        answer.structured["truncated"] = true.into();
-        answer.structured["bounds"] = json!({"versions": engine::CHAIN_ITEMS_MAX});
-    }
-    Ok(answer)
+    let bounds = json!({"versions": engine::CHAIN_ITEMS_MAX});
+    let page = paging.page(rows)?.cut_on_last(is_cut, bounds);
+    Ok(page.into_answer("versions", "No versions."))
 }
