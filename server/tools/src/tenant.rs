@@ -2,6 +2,7 @@
 
 mod quota;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use recalld_common::Month;
@@ -9,7 +10,7 @@ use recalld_common::names;
 use recalld_metastore::{ControlError, Tenant};
 use recalld_policy::plans::{Plan, Tools};
 use recalld_tool_framework::args::args;
-use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
+use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, ServiceError, Tool};
 
 args! {
@@ -42,25 +43,52 @@ const INFO: Tool = Tool {
     example: "{}",
 };
 
+/// The result of `tenant_info`.
+#[derive(Debug, Serialize)]
+struct InfoAnswer<'c> {
+    workspace: &'c str,
+    plan: &'c str,
+    families: Vec<&'static str>,
+    scopes: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email_verified: Option<bool>,
+    writes_enabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<QuotaFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<Value>,
+}
+
+/// Calls of this month. Calls are counted even without a limit. The current call is not included yet.
+#[derive(Debug, Serialize)]
+struct QuotaFacts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    used: u64,
+    resets_at: String,
+}
+
 fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Info::parse(raw)?;
     let caller = context.caller;
-    let scopes: Vec<&str> = caller.scopes.iter().map(|scope| scope.name()).collect();
     let rate = caller.entitled.rate;
-    let mut shown = json!({
-        "workspace": caller.workspace, "plan": caller.plan,
-        "families": families(context.services.catalog, &caller.entitled),
-        "scopes": scopes, "writes_enabled": caller.may_write(),
-        "rate": rate.map(|rate| json!({"per_second": rate.calls_per_second(), "burst": rate.burst()})),
-    });
+    let mut shown = InfoAnswer {
+        workspace: &caller.workspace,
+        plan: &caller.plan,
+        families: families(context.services.catalog, &caller.entitled),
+        scopes: caller.scopes.iter().map(|scope| scope.name()).collect(),
+        email_verified: None,
+        writes_enabled: caller.may_write(),
+        quota: None,
+        rate: rate
+            .map(|rate| json!({"per_second": rate.calls_per_second(), "burst": rate.burst()})),
+    };
     // The default workspace has no tenant record and no quota.
     if caller.metered.is_some() {
-        let tenant = tenant(context)?;
-        shown["email_verified"] = tenant.email_verified_at.is_some().into();
-        shown["quota"] = quota(context)?;
+        shown.email_verified = Some(tenant(context)?.email_verified_at.is_some());
+        shown.quota = Some(quota(context)?);
     }
-    let text = in_words(&shown);
-    Ok(Answer::plain(without_nulls(shown), text))
+    Ok(Answer::plain(json!(shown), in_words(&shown)))
 }
 
 fn tenant(context: &Context<'_>) -> Result<Tenant, ServiceError> {
@@ -69,8 +97,7 @@ fn tenant(context: &Context<'_>) -> Result<Tenant, ServiceError> {
     found.ok_or_else(|| ServiceError::Unmetered("the workspace has no record".to_owned()))
 }
 
-/// `{limit?, used, resets_at}`. Calls are counted even without a limit. This call is not included yet.
-fn quota(context: &Context<'_>) -> Result<Value, ServiceError> {
+fn quota(context: &Context<'_>) -> Result<QuotaFacts, ServiceError> {
     let (services, caller) = (context.services, context.caller);
     let month = Month::of(services.clock.now());
     let month =
@@ -78,10 +105,11 @@ fn quota(context: &Context<'_>) -> Result<Value, ServiceError> {
     // Read the unflushed count first: a concurrent flush is then counted twice, instead of not at all.
     let unwritten = services.meter.used_since_written(&caller.workspace, month);
     let written = services.control.usage(&caller.workspace, &month.to_string()).map_err(unknown)?;
-    let used = written.used + unwritten;
-    let limit = caller.metered.as_ref().and_then(|metered| metered.calls_per_month);
-    let resets_at = names::time(month.ends_at());
-    Ok(without_nulls(json!({"limit": limit, "used": used, "resets_at": resets_at})))
+    Ok(QuotaFacts {
+        limit: caller.metered.as_ref().and_then(|metered| metered.calls_per_month),
+        used: written.used + unwritten,
+        resets_at: names::time(month.ends_at()),
+    })
 }
 
 fn unknown(error: ControlError) -> ServiceError {
@@ -99,16 +127,12 @@ fn families(catalog: Catalog, plan: &Plan) -> Vec<&'static str> {
     }
 }
 
-fn in_words(shown: &Value) -> String {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut text =
-        format!("Workspace {}, plan {}", word(&shown["workspace"]), word(&shown["plan"]));
-    let quota = &shown["quota"];
-    if let Some(limit) = quota["limit"].as_u64() {
-        let resets_at = word(&quota["resets_at"]);
-        text += &format!("; {} of {limit} calls used, more from {resets_at} on", quota["used"]);
+fn in_words(shown: &InfoAnswer<'_>) -> String {
+    let mut text = format!("Workspace {}, plan {}", shown.workspace, shown.plan);
+    if let Some(QuotaFacts { limit: Some(limit), used, resets_at }) = &shown.quota {
+        text += &format!("; {used} of {limit} calls used, more from {resets_at} on");
     }
-    if shown["writes_enabled"] == false {
+    if !shown.writes_enabled {
         text += "; nothing may be stored before the e-mail address is confirmed";
     }
     text

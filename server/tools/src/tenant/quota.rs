@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::quota;
+use super::{QuotaFacts, quota};
 use recalld_common::Month;
 use recalld_common::counted::{agreed, counted};
 use recalld_tool_framework::args::args;
@@ -38,6 +39,16 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
+/// Calls of this month, and the calls left in it.
+#[derive(Debug, Serialize)]
+struct QuotaStatus {
+    #[serde(flatten)]
+    quota: QuotaFacts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
+    month: String,
+}
+
 fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Status::parse(raw)?;
     let Some(metered) = &context.caller.metered else {
@@ -48,12 +59,8 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let month = Month::of(services.clock.now());
     let month =
         month.ok_or_else(|| ServiceError::Unmetered("the clock tells no month".to_owned()))?;
-    let mut quota = quota(context)?;
-    let used = quota["used"].as_u64().unwrap_or_default();
-    if let Some(limit) = metered.calls_per_month {
-        quota["left"] = limit.saturating_sub(used).into();
-    }
-    quota["month"] = month.to_string().into();
+    let quota = quota(context)?;
+    let left = quota.limit.map(|limit| limit.saturating_sub(quota.used));
     let rate = caller.entitled.rate.map(|rate| {
         let available = services.rates.available(&metered.bucket, rate, Instant::now());
         json!({
@@ -64,21 +71,22 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let reservations = json!({
         "calls_open": open.running, "calls_held": open.held, "blocks": open.blocks,
     });
-    let left = match quota["left"].as_u64() {
+    let left_text = match left {
         Some(left) => format!(
-            "{} {} left until {}",
+            "{} {} left until {:?}",
             counted(left, "call"),
             agreed(left, "is", "are"),
-            quota["resets_at"]
+            quota.resets_at
         ),
         None => "the month is not bounded".to_owned(),
     };
     let text = format!(
-        "{} used; {left}; {} {} now.",
-        counted(used, "call"),
+        "{} used; {left_text}; {} {} now.",
+        counted(quota.used, "call"),
         open.running,
         agreed(open.running, "runs", "run")
     );
+    let quota = QuotaStatus { quota, left, month: month.to_string() };
     let shown = json!({
         "metered": true, "quota": quota, "rate": rate, "reservations": reservations,
     });
