@@ -11,6 +11,7 @@ use engine::{ItemId, ItemView, Micros, RowAddress, Snapshot, Status};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::continuity::followups::soonest;
@@ -196,12 +197,35 @@ pub(super) enum Grounding {
     Tokens,
 }
 
-/// Item, JSON row and line of text of an entry.
+/// Item, facts and line of text of an entry.
 struct Row {
     id: ItemId,
     is_read: bool,
-    value: Value,
+    facts: RowFacts,
     line: String,
+}
+
+/// An entry in an answer.
+#[derive(Debug, Clone, Serialize)]
+struct RowFacts {
+    id: String,
+    title: String,
+    grounding_token: String,
+    /// `None` if policy redacts the item.
+    #[serde(flatten)]
+    open: Option<OpenFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<String>,
+}
+
+/// Facts of an entry that the caller may read.
+#[derive(Debug, Clone, Serialize)]
+struct OpenFacts {
+    kind: String,
+    at: String,
+    /// Fields specific to the kind, and the status of a superseded item.
+    #[serde(flatten)]
+    of_kind: Map<String, Value>,
 }
 
 struct Section {
@@ -330,7 +354,7 @@ impl Brief {
                 let [was, is] = [was, is].map(|title| one_line(title, TITLE_CHARS));
                 let by = names::of_item(new);
                 row.line = format!("{was} [{}] by {is} [{by}]", names::of_item(&old));
-                row.value["superseded_by"] = by.into();
+                row.facts.superseded_by = Some(by);
                 Ok(row)
             })?;
         }
@@ -360,7 +384,7 @@ impl Brief {
     fn cut(&mut self, answer: &mut Answer) {
         let mut room = Room::of(BRIEF_BYTES_MAX);
         for section in &mut self.sections {
-            section.rows.retain(|row| room.takes(&row.value));
+            section.rows.retain(|row| room.takes(&row.facts));
             self.truncated |= section.rows.len() < section.count;
             for row in &section.rows {
                 let effect = if row.is_read { Effect::Read } else { Effect::Redacted };
@@ -373,7 +397,7 @@ impl Brief {
     pub(super) fn to_json(&self) -> Value {
         let sections = self.sections.iter().filter(|section| section.count > 0);
         let shown = sections.map(|section| {
-            let rows: Vec<&Value> = section.rows.iter().map(|row| &row.value).collect();
+            let rows: Vec<&RowFacts> = section.rows.iter().map(|row| &row.facts).collect();
             json!({"name": section.name, "count": section.count, "rows": rows})
         });
         shown.collect()
@@ -418,8 +442,8 @@ impl Brief {
         let mut heading = "\n## Grounding tokens\n\n";
         for row in rows.filter(|row| told.insert(row.id)) {
             text.push_str(std::mem::take(&mut heading));
-            let word = |name: &str| row.value[name].as_str().unwrap_or_default();
-            text.push_str(&format!("- {}: {}\n", word("id"), word("grounding_token")));
+            let RowFacts { id, grounding_token, .. } = &row.facts;
+            text.push_str(&format!("- {id}: {grounding_token}\n"));
         }
     }
 }
@@ -434,30 +458,25 @@ fn row(
     let item = &record.item;
     let id = names::of_item(item);
     let title = one_line(show::title(item, verdict), TITLE_CHARS);
-    let token = grounding_token(context, item, verdict);
+    let grounding_token = grounding_token(context, item, verdict);
     let is_read = verdict == Verdict::Allow;
+    let mut line = title.clone();
+    let mut facts = RowFacts { id, title, grounding_token, open: None, superseded_by: None };
     if !is_read {
-        let value = json!({"id": id, "title": title, "grounding_token": token});
-        return Ok(Row { id: item.id, is_read, value, line: format!("{title} [{id}]") });
+        line.push_str(&format!(" [{}]", facts.id));
+        return Ok(Row { id: item.id, is_read, facts, line });
     }
-    let mut value = json!({
-        "id": id, "kind": item.kind, "title": title, "at": names::time(item.recorded_at),
-        "grounding_token": token,
-    });
-    let mut line = title;
-    let (told, words) = of_kind(&record, day);
-    for (name, said) in told {
-        value[name] = said;
-    }
+    let (mut of_kind, words) = of_kind(&record, day);
     if !words.is_empty() {
         line.push_str(&format!(" ({words})"));
     }
-    let kind = one_line(item.kind, TITLE_CHARS);
-    line.push_str(&format!(" [{kind}, {id}]"));
+    line.push_str(&format!(" [{}, {}]", one_line(item.kind, TITLE_CHARS), facts.id));
     if snapshot.status(place)? == Status::Superseded {
-        value["status"] = json!(Status::Superseded.name());
+        of_kind.insert("status".to_owned(), Status::Superseded.name().into());
     }
-    Ok(Row { id: item.id, is_read, value, line })
+    let (kind, at) = (item.kind.to_owned(), names::time(item.recorded_at));
+    facts.open = Some(OpenFacts { kind, at, of_kind });
+    Ok(Row { id: item.id, is_read, facts, line })
 }
 
 /// Fields and text specific to the kind of the record.
@@ -544,9 +563,15 @@ mod tests {
         );
         assert!(!quiet.contains("Decisions") && !quiet.contains("tokens"), "{quiet}");
         let mut busy = empty();
-        let value = json!({"id": "itm_a", "grounding_token": "t"});
+        let facts = RowFacts {
+            id: "itm_a".to_owned(),
+            title: "a".to_owned(),
+            grounding_token: "t".to_owned(),
+            open: None,
+            superseded_by: None,
+        };
         let row =
-            || Ok(Row { id: ItemId(1), is_read: true, value: value.clone(), line: "a".to_owned() });
+            || Ok(Row { id: ItemId(1), is_read: true, facts: facts.clone(), line: "a".to_owned() });
         busy.add("decisions", row).unwrap();
         busy.add("decisions", row).unwrap();
         busy.sections[0].count = 5;
