@@ -1,7 +1,7 @@
 //! Nearest neighbours of an item, by vector and by words, for the duplicate and contradiction scans.
 
 use engine::{Filter, ItemView, RowAddress, Snapshot};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use recalld_common::names;
 use recalld_common::own_kinds;
@@ -51,19 +51,31 @@ pub(super) fn nearest(
     Ok(found)
 }
 
-/// Summary of a readable item: `{id, kind, title, recorded_at}`.
-pub(super) fn without_text(item: &ItemView<'_>) -> Value {
-    json!({
-        "id": names::of_item(item), "kind": item.kind, "title": cut(item.title, TITLE_CHARS_MAX),
-        "recorded_at": names::time(item.recorded_at),
-    })
+/// Summary of a readable item, with or without its text.
+#[derive(Debug, Serialize)]
+pub(super) struct ComparedFacts<'s> {
+    id: String,
+    kind: &'s str,
+    title: String,
+    recorded_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
-/// Summary of a readable item with its `text`.
-pub(super) fn with_text(item: &ItemView<'_>) -> Value {
-    let mut shown = without_text(item);
-    shown["text"] = cut(item.text, SHOWN_CHARS_MAX).into();
-    shown
+impl<'s> ComparedFacts<'s> {
+    pub(super) fn without_text(item: &ItemView<'s>) -> Self {
+        Self {
+            id: names::of_item(item),
+            kind: item.kind,
+            title: cut(item.title, TITLE_CHARS_MAX),
+            recorded_at: names::time(item.recorded_at),
+            text: None,
+        }
+    }
+
+    pub(super) fn with_text(item: &ItemView<'s>) -> Self {
+        Self { text: Some(cut(item.text, SHOWN_CHARS_MAX)), ..Self::without_text(item) }
+    }
 }
 
 fn cut(text: &str, chars: usize) -> String {

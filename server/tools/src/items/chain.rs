@@ -2,6 +2,7 @@
 
 use engine::ledger::TouchedItem;
 use engine::{ChainMember, ItemId, RowAddress, Snapshot, Status};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use recalld_common::names;
@@ -11,7 +12,7 @@ use recalld_recall::{Room, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::seen;
-use recalld_tool_framework::results::{Kind, TRUNCATED, always, without_nulls};
+use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
 
 /// Attribute with the reason for superseding the previous version.
@@ -63,7 +64,7 @@ fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
 /// The versions of an item that the caller may know.
 pub(super) struct Versions {
     /// `{id, at, by, reason, status}`, oldest first.
-    pub(super) rows: Vec<Value>,
+    pub(super) rows: Vec<VersionFacts>,
     /// True if there are, or may be, older versions.
     pub(super) truncated: bool,
     /// Item effects for the ledger.
@@ -101,10 +102,9 @@ impl Versions {
 
     /// The versions as text, one line each.
     pub(super) fn in_words(&self) -> String {
-        let line = |row: &Value| {
-            let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-            let line = format!("{} {} {}", word("at"), word("id"), word("status"));
-            match row["reason"].as_str() {
+        let line = |VersionFacts { id, at, reason, status, .. }: &VersionFacts| {
+            let line = format!("{} {id} {status}", at.as_deref().unwrap_or_default());
+            match reason {
                 Some(reason) => format!("{line}: {reason}"),
                 None => line,
             }
@@ -114,7 +114,20 @@ impl Versions {
     }
 }
 
-type Row = (Value, Option<TouchedItem>);
+/// A version in an answer.
+#[derive(Debug, Serialize)]
+pub(super) struct VersionFacts {
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    status: &'static str,
+}
+
+type Row = (VersionFacts, Option<TouchedItem>);
 
 /// Row of one version; `None` if policy denies it.
 fn row(
@@ -130,10 +143,10 @@ fn row(
 
 /// Row of an erased version. Its policy class is unknown after the erasure, so only its id and the time are shown, as
 /// recall does.
-fn erased(snapshot: &Snapshot, id: ItemId) -> Result<Value, ServiceError> {
+fn erased(snapshot: &Snapshot, id: ItemId) -> Result<VersionFacts, ServiceError> {
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.iter().rfind(|stone| stone.erase).map(|stone| names::time(stone.at));
-    Ok(without_nulls(json!({"id": names::item("", id), "at": at, "status": "erased"})))
+    Ok(VersionFacts { id: names::item("", id), at, by: None, reason: None, status: "erased" })
 }
 
 fn kept(
@@ -154,14 +167,14 @@ fn kept(
         None => reason_of(item.attributes),
     };
     let hidden = || reason.is_some().then(|| show::REDACTED.to_owned());
-    let row = json!({
-        "id": names::of_item(&item),
-        "at": names::time(stone.map_or(item.recorded_at, |stone| stone.at)),
-        "by": stone.map_or(item.recorded_by, |stone| stone.by),
-        "reason": if verdict == Verdict::Allow { reason } else { hidden() },
-        "status": if stone.is_some_and(|stone| stone.erase) { "erased" } else { status.name() },
-    });
-    Ok(Some((without_nulls(row), Some(seen(item.id, verdict)))))
+    let row = VersionFacts {
+        id: names::of_item(&item),
+        at: Some(names::time(stone.map_or(item.recorded_at, |stone| stone.at))),
+        by: Some(stone.map_or(item.recorded_by, |stone| stone.by).to_owned()),
+        reason: if verdict == Verdict::Allow { reason } else { hidden() },
+        status: if stone.is_some_and(|stone| stone.erase) { "erased" } else { status.name() },
+    };
+    Ok(Some((row, Some(seen(item.id, verdict)))))
 }
 
 /// Reason for superseding the previous version, if recorded.

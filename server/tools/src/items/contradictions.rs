@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::{Filter, ItemView, RowAddress, SearchError, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::beside::{nearest, says_something, with_text};
+use super::beside::{ComparedFacts, nearest, says_something};
 use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
 use recalld_claim_check::{Difference, Prose, difference};
 use recalld_common::names;
@@ -166,7 +166,7 @@ fn tell(
     page.text
         .push_str(&format!("{one} and {two}: {why}: {} against {}\n", found.claimed, found.known));
     page.rows.push(json!({
-        "one": with_text(item), "other": with_text(other), "why": why, "says": [found.claimed, found.known],
+        "one": ComparedFacts::with_text(item), "other": ComparedFacts::with_text(other), "why": why, "says": [found.claimed, found.known],
         "score": show::score(score),
     }));
 }

@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, RowAddress, Snapshot};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::beside::{nearest, says_something, with_text, without_text};
+use super::beside::{ComparedFacts, nearest, says_something};
 use super::pages::{ITEMS_MAX, Page, Step, comes_behind, walk};
 use recalld_common::counted::counted;
 use recalld_common::names;
@@ -90,12 +91,12 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
             return Ok(Step::Full);
         }
         let Some(group) = looking.group_of(place)? else { return Ok(Step::Taken) };
-        let row = group.shown();
+        let row = group.facts();
         // A group larger than a page gets a page of its own.
         if !room.takes(&row) && !page.rows.is_empty() {
             return Ok(Step::Full);
         }
-        add(&mut page, &looking, &group, row)?;
+        add(&mut page, &looking, &group, json!(row))?;
         Ok(Step::Taken)
     })?;
     let bounds = json!({
@@ -266,23 +267,49 @@ impl<'s> Group<'s> {
         others.filter_map(move |other| Some((other, other.twin.likeness(kept)?)))
     }
 
-    fn shown(&self) -> Value {
-        let keep = with_text(&self.members[0].item);
-        let others: Vec<Value> = self
-            .others()
-            .map(|(other, likeness)| {
-                let mut row = without_text(&other.item);
-                row["score"] = show::score(likeness.score);
-                row["same"] = likeness.same.name().into();
-                if likeness.same == Same::MostWords {
-                    let [here, kept] = &likeness.differs;
-                    row["differs"] = json!({"here": here, "kept": kept});
-                }
-                row
-            })
-            .collect();
-        json!({"keep": keep, "why": self.why, "others": others})
+    fn facts(&self) -> GroupFacts<'_> {
+        let others = self.others().map(|(other, likeness)| {
+            let [here, kept] = likeness.differs;
+            let differs = (likeness.same == Same::MostWords).then_some(Differing { here, kept });
+            OtherFacts {
+                item: ComparedFacts::without_text(&other.item),
+                score: show::score(likeness.score),
+                same: likeness.same.name(),
+                differs,
+            }
+        });
+        GroupFacts {
+            keep: ComparedFacts::with_text(&self.members[0].item),
+            why: &self.why,
+            others: others.collect(),
+        }
     }
+}
+
+/// A group in an answer.
+#[derive(Debug, Serialize)]
+struct GroupFacts<'g> {
+    keep: ComparedFacts<'g>,
+    why: &'g str,
+    others: Vec<OtherFacts<'g>>,
+}
+
+/// A near-duplicate of the item to retain.
+#[derive(Debug, Serialize)]
+struct OtherFacts<'g> {
+    #[serde(flatten)]
+    item: ComparedFacts<'g>,
+    score: Value,
+    same: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differs: Option<Differing>,
+}
+
+/// Words in which two near-duplicates differ.
+#[derive(Debug, Serialize)]
+struct Differing {
+    here: Vec<String>,
+    kept: Vec<String>,
 }
 
 /// Reason for retaining the first item: its first advantage over the second-best item.

@@ -1,12 +1,13 @@
 //! `get_item_tool`: one full item, as it is now or as of a past time.
 
 use engine::{AsOf, EdgeFilter, ItemId, ItemView, NEIGHBOURS_MAX, RowAddress, Snapshot, Status};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
+use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::args::{Id, Time, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
@@ -87,6 +88,23 @@ fn version_at(
     Err(ServiceError::Missing { field: "as_of", why })
 }
 
+/// The facts of an item, with its attributes and the number of its edges.
+#[derive(Debug, Serialize)]
+struct WholeItem<'s> {
+    #[serde(flatten)]
+    facts: ItemFacts<'s>,
+    /// Null if redacted, too long or missing.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    attributes: Value,
+    edges: EdgeCount,
+}
+
+#[derive(Debug, Serialize)]
+struct EdgeCount {
+    count: usize,
+    more: bool,
+}
+
 fn shown(
     context: &Context<'_>,
     snapshot: &Snapshot,
@@ -94,31 +112,28 @@ fn shown(
 ) -> Result<Answer, ServiceError> {
     let item = snapshot.item(place)?;
     let (verdict, rule) = context.judge(&item, Action::Read);
-    let mut fields = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    let mut truncated = false;
+    let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
+    let (mut truncated, mut attributes) = (false, Value::Null);
     if verdict == Verdict::Allow {
-        let text = &item.text[..item.text.floor_char_boundary(SHOWN_TEXT_BYTES_MAX)];
-        truncated = text.len() < item.text.len();
-        fields.insert("text".into(), text.into());
-        let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
+        let end = facts.text.floor_char_boundary(SHOWN_TEXT_BYTES_MAX);
         let fits = item.attributes.len() <= SHOWN_ATTRIBUTES_BYTES_MAX;
-        truncated |= !fits;
-        if fits && !attributes.is_null() {
-            fields.insert("attributes".into(), attributes);
+        truncated = end < facts.text.len() || !fits;
+        facts.text = &facts.text[..end];
+        if fits {
+            attributes = serde_json::from_str(item.attributes).unwrap_or_default();
         }
     }
-    fields.insert("edges".into(), edges(context, snapshot, &item)?);
-    let said = fields["text"].as_str().unwrap_or_default();
-    let preview: String = said.chars().take(PREVIEW_CHARS_MAX).collect();
-    let title = show::title_beyond(show::title(&item, verdict), &preview);
+    let preview: String = facts.text.chars().take(PREVIEW_CHARS_MAX).collect();
+    let title = show::title_beyond(facts.title, &preview);
     let text = format!(
         "{} ({}, {}){}{title}\n{preview}",
-        names::of_item(&item),
-        item.kind,
-        snapshot.status(place)?.name(),
+        facts.id,
+        facts.kind,
+        facts.status,
         if title.is_empty() { "" } else { ": " },
     );
-    let structured = json!({"item": fields, "truncated": truncated});
+    let item_facts = WholeItem { facts, attributes, edges: edges(context, snapshot, &item)? };
+    let structured = json!({"item": item_facts, "truncated": truncated});
     let mut answer = Answer::plain(structured, text);
     answer.touched.push(seen(item.id, verdict));
     answer.decision = decision_of(verdict);
@@ -131,8 +146,8 @@ fn edges(
     context: &Context<'_>,
     snapshot: &Snapshot,
     item: &ItemView<'_>,
-) -> Result<Value, ServiceError> {
+) -> Result<EdgeCount, ServiceError> {
     let which = EdgeFilter { mask: context.hidden(snapshot)?, ..EdgeFilter::default() };
     let count = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?.len();
-    Ok(json!({"count": count, "more": count == NEIGHBOURS_MAX}))
+    Ok(EdgeCount { count, more: count == NEIGHBOURS_MAX })
 }
