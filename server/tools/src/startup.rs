@@ -5,6 +5,7 @@
 
 use engine::ledger::Effect;
 use engine::{AsOf, Filter, ItemView, Micros, RowAddress, Snapshot, TopK};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::continuity::followups::soonest;
@@ -66,7 +67,7 @@ struct Section {
     name: &'static str,
     count: usize,
     places: Vec<RowAddress>,
-    rows: Vec<Value>,
+    rows: Vec<RowFacts>,
 }
 
 fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -199,28 +200,54 @@ impl Section {
     }
 }
 
+/// An item of a section.
+#[derive(Debug, Serialize)]
+struct RowFacts {
+    id: String,
+    kind: String,
+    at: String,
+    grounding_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_at: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    horizon: Option<Value>,
+    #[serde(flatten)]
+    text: ShownText,
+}
+
+/// A text in full, or its start.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ShownText {
+    Text(String),
+    Snippet(String),
+}
+
 fn row(
     context: &Context<'_>,
     snapshot: &Snapshot,
     place: RowAddress,
-) -> Result<Value, ServiceError> {
+) -> Result<RowFacts, ServiceError> {
     let record = Record::of(snapshot, place)?;
     let item = &record.item;
-    let mut row = json!({
-        "id": names::of_item(item), "kind": item.kind, "at": names::time(item.recorded_at),
-        "grounding_token": grounding_token(context, item, Verdict::Allow),
-    });
     let end = item.text.floor_char_boundary(TEXT_BYTES_MAX);
-    row[if end < item.text.len() { "snippet" } else { "text" }] = item.text[..end].into();
-    if let Some(title) = own_title(item) {
-        row["title"] = title.into();
-    }
-    for name in ["status", "due_at", "horizon"] {
-        if let Some(told) = record.attributes.get(name) {
-            row[name] = told.clone();
-        }
-    }
-    Ok(row)
+    let (is_cut, text) = (end < item.text.len(), item.text[..end].to_owned());
+    let attribute = |name: &str| record.attributes.get(name).cloned();
+    Ok(RowFacts {
+        id: names::of_item(item),
+        kind: item.kind.to_owned(),
+        at: names::time(item.recorded_at),
+        grounding_token: grounding_token(context, item, Verdict::Allow),
+        title: own_title(item).map(str::to_owned),
+        status: attribute("status"),
+        due_at: attribute("due_at"),
+        horizon: attribute("horizon"),
+        text: if is_cut { ShownText::Snippet(text) } else { ShownText::Text(text) },
+    })
 }
 
 /// The title, without a part that repeats the beginning of the text; `None` if nothing remains.
@@ -234,10 +261,8 @@ fn in_words(sections: &[Section]) -> String {
     for section in sections.iter().filter(|section| section.count > 0) {
         text.push_str(&format!("{}:\n", section.name));
         for row in &section.rows {
-            let word = |name: &str| row[name].as_str();
-            let said = word("text").or(word("snippet")).unwrap_or_default();
-            let id = word("id").unwrap_or_default();
-            text.push_str(&format!("- {} [{id}]\n", one_line(said, LINE_CHARS_MAX)));
+            let (ShownText::Text(said) | ShownText::Snippet(said)) = &row.text;
+            text.push_str(&format!("- {} [{}]\n", one_line(said, LINE_CHARS_MAX), row.id));
         }
         let left_out = section.count.saturating_sub(section.rows.len());
         if left_out > 0 {

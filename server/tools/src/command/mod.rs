@@ -5,6 +5,7 @@
 
 mod running;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use recalld_common::scope::Scope;
@@ -59,6 +60,33 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"command": "remember that the wick is trimmed at noon", "confirm": true}"#,
 };
 
+/// The result.
+#[derive(Debug, Default, Serialize)]
+struct CommandAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    routed_to: Option<&'static str>,
+    arguments: Map<String, Value>,
+    confidence: f64,
+    why: String,
+    alternatives: Vec<Alternative>,
+    /// Arguments that the command does not contain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needs: Vec<&'static str>,
+    executed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+}
+
+/// Another tool that the command may mean.
+#[derive(Debug, Serialize)]
+struct Alternative {
+    tool: String,
+    confidence: f64,
+    why: String,
+}
+
 fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Command::parse(raw)?;
     let text = &wanted.command.0;
@@ -74,25 +102,27 @@ fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
         (Some(_), _) => return Ok(untold("no tool that you may use does that", alternatives)),
         _ => return Ok(untold(&why_not, alternatives)),
     };
-    let mut structured = json!({
-        "routed_to": tool.name, "arguments": choice.arguments, "confidence": confidence(choice.sure),
-        "why": choice.why, "alternatives": alternatives, "executed": false,
-    });
-    if !choice.needs.is_empty() {
-        structured["needs"] = json!(choice.needs);
-    }
     let missing = missing(&choice, tool, wanted.dry_run, wanted.confirm);
+    let mut shown = CommandAnswer {
+        routed_to: Some(tool.name),
+        arguments: choice.arguments,
+        confidence: confidence(choice.sure),
+        why: choice.why,
+        alternatives,
+        needs: choice.needs,
+        ..CommandAnswer::default()
+    };
     if let Some(missing) = missing {
-        let would =
-            format!("{} would be called with {}; {missing}", tool.name, structured["arguments"]);
-        structured["would"] = would.as_str().into();
-        return Ok(Answer::plain(structured, would));
+        let arguments = json!(shown.arguments);
+        let would = format!("{} would be called with {arguments}; {missing}", tool.name);
+        shown.would = Some(would.clone());
+        return Ok(Answer::plain(json!(shown), would));
     }
-    let answer = running::run(context, tool, &choice.arguments, once)?;
-    structured["executed"] = true.into();
-    structured["result"] = answer.structured;
-    let text = format!("{} was called, {}.\n{}", tool.name, choice.why, answer.text);
-    Ok(Answer { structured, text, ..answer })
+    let answer = running::run(context, tool, &shown.arguments, once)?;
+    let text = format!("{} was called, {}.\n{}", tool.name, shown.why, answer.text);
+    shown.executed = true;
+    shown.result = Some(answer.structured);
+    Ok(Answer { structured: json!(shown), text, ..answer })
 }
 
 /// Reason for not calling the tool; `None` if the call may proceed.
@@ -109,15 +139,13 @@ fn missing(choice: &Choice, tool: &Tool, dry_run: bool, confirm: bool) -> Option
 }
 
 /// Response for a command that cannot be routed.
-fn untold(why: &str, alternatives: Vec<Value>) -> Answer {
-    let named: Vec<&str> = alternatives.iter().filter_map(|one| one["tool"].as_str()).collect();
+fn untold(why: &str, alternatives: Vec<Alternative>) -> Answer {
+    let named: Vec<&str> = alternatives.iter().map(|one| &*one.tool).collect();
     let near =
         if named.is_empty() { String::new() } else { format!(" Near it: {}.", named.join(", ")) };
     let text = format!("I can't tell what is wanted: {why}.{near}");
-    let structured = json!({
-        "arguments": {}, "confidence": 0.0, "why": why, "alternatives": alternatives, "executed": false,
-    });
-    Answer::plain(structured, text)
+    let shown = CommandAnswer { why: why.to_owned(), alternatives, ..CommandAnswer::default() };
+    Answer::plain(json!(shown), text)
 }
 
 /// Finds a tool that the caller may use, other than `brain_command` itself.
@@ -128,10 +156,14 @@ fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
 
 /// Other candidates that the caller may use: from the rules, or, if there are none, by word overlap with the catalog
 /// rows.
-fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Value> {
-    let row = |tool: &str, sure: u8, why: &str| json!({"tool": tool, "confidence": confidence(sure), "why": why});
+fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Alternative> {
+    let row = |tool: &str, sure: u8, why: &str| Alternative {
+        tool: tool.to_owned(),
+        confidence: confidence(sure),
+        why: why.to_owned(),
+    };
     let by_cues = others.iter().filter(|choice| usable(context, choice.tool).is_some());
-    let by_cues: Vec<Value> =
+    let by_cues: Vec<Alternative> =
         by_cues.map(|choice| row(choice.tool, choice.sure, &choice.why)).collect();
     if !by_cues.is_empty() {
         return by_cues;
