@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use engine::ledger::{Entry, LedgerReader, ReadError};
 use engine::{ItemId, Micros, hex};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use recalld_common::names;
 use recalld_tool_framework::{Context, ServiceError};
@@ -113,27 +113,72 @@ pub(crate) fn item_name(item: [u8; 16]) -> String {
 }
 
 /// Fields of a receipt, with the tool and the outcome of the call.
-pub(crate) fn brief(entry: &Entry) -> Value {
-    json!({
-        "receipt_id": receipt_id(entry), "seq": entry.seq, "at": names::time(at(entry)),
-        "decision": entry.decision.word(), "rule": entry.rule, "tool": entry.tool,
-        "outcome": entry.outcome.word(),
-    })
+#[derive(Debug, Serialize)]
+pub(crate) struct ReceiptFacts<'e> {
+    receipt_id: String,
+    seq: u64,
+    at: String,
+    /// The decision and its rule; `None` if the caller may not learn them.
+    #[serde(flatten)]
+    pub(crate) ruling: Option<RulingFacts<'e>>,
+    tool: &'e str,
+    outcome: &'static str,
+}
+
+/// A policy decision and its rule.
+#[derive(Debug, Serialize)]
+pub(crate) struct RulingFacts<'e> {
+    decision: &'static str,
+    rule: &'e str,
 }
 
 /// All fields of an entry.
-pub(crate) fn whole(entry: &Entry) -> Value {
-    let touched = entry
-        .touched
-        .iter()
-        .map(|one| json!({"effect": one.effect.word(), "item_id": item_name(one.item)}));
-    let mut shown = brief(entry);
-    shown["principal"] = entry.principal.as_str().into();
-    shown["arguments_sha256"] = hex(&entry.arguments).into();
-    shown["touched"] = touched.collect();
-    shown["touched_total"] = entry.touched_total.into();
-    shown["hash"] = hex(&entry.hash).into();
-    shown
+#[derive(Debug, Serialize)]
+pub(crate) struct EntryFacts<'e> {
+    #[serde(flatten)]
+    receipt: ReceiptFacts<'e>,
+    principal: &'e str,
+    arguments_sha256: String,
+    touched: Vec<TouchedFacts>,
+    touched_total: u32,
+    hash: String,
+}
+
+/// An effect on an item.
+#[derive(Debug, Serialize)]
+struct TouchedFacts {
+    effect: &'static str,
+    item_id: String,
+}
+
+impl<'e> ReceiptFacts<'e> {
+    pub(crate) fn of(entry: &'e Entry) -> Self {
+        Self {
+            receipt_id: receipt_id(entry),
+            seq: entry.seq,
+            at: names::time(at(entry)),
+            ruling: Some(RulingFacts { decision: entry.decision.word(), rule: &entry.rule }),
+            tool: &entry.tool,
+            outcome: entry.outcome.word(),
+        }
+    }
+}
+
+impl<'e> EntryFacts<'e> {
+    pub(crate) fn of(entry: &'e Entry) -> Self {
+        let touched = entry
+            .touched
+            .iter()
+            .map(|one| TouchedFacts { effect: one.effect.word(), item_id: item_name(one.item) });
+        Self {
+            receipt: ReceiptFacts::of(entry),
+            principal: &entry.principal,
+            arguments_sha256: hex(&entry.arguments),
+            touched: touched.collect(),
+            touched_total: entry.touched_total,
+            hash: hex(&entry.hash),
+        }
+    }
 }
 
 /// Returns true if the caller may read entries of other principals.

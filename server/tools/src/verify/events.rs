@@ -67,25 +67,22 @@ fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         of(entry).len()
     })?;
     let listed = found.entries.iter().flat_map(|entry| {
-        of(entry).into_iter().map(move |(place, one)| ((entry.seq, place), shown(entry, one)))
+        of(entry).into_iter().map(move |(place, one)| Ok(row(entry, place, one)))
     });
-    let rows = listed.map(|(at, row)| {
-        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let line = (word("at"), word("item_id"), word("what"), word("rule"), word("principal"));
-        let line = format!("{} {} {} by {} for {}\n", line.0, line.1, line.2, line.3, line.4);
-        Ok(Row::new(at, row, line))
-    });
-    let mut page = paging.page(rows)?;
+    let mut page = paging.page(listed)?;
     if let (None, Some(looked_to)) = (&page.next_cursor, found.looked_to) {
         page.next_cursor = Some(paging.cursor(&(looked_to, usize::MAX)));
     }
     Ok(page.into_answer("events", "No such events."))
 }
 
-fn shown(entry: &Entry, one: TouchedItem) -> Value {
-    json!({
-        "at": names::time(entries::at(entry)), "item_id": entries::item_name(one.item),
-        "what": one.effect.word(), "rule": entry.rule, "principal": entry.principal,
+fn row(entry: &Entry, place: usize, one: TouchedItem) -> Row<(u64, usize)> {
+    let (at, id) = (names::time(entries::at(entry)), entries::item_name(one.item));
+    let (what, Entry { rule, principal, .. }) = (one.effect.word(), entry);
+    let line = format!("{at} {id} {what} by {rule} for {principal}\n");
+    let shown = json!({
+        "at": at, "item_id": id, "what": what, "rule": rule, "principal": principal,
         "tool": entry.tool, "seq": entry.seq,
-    })
+    });
+    Row::new((entry.seq, place), shown, line)
 }

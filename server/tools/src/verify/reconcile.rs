@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::ledger::{Entry, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::entries;
+use super::entries::{self, ReceiptFacts};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Int, List, Text, Time, args, choices, object};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
@@ -143,10 +143,8 @@ fn compared(given: &Given, entry: Option<&Entry>, audits: bool) -> (&'static str
     let differs: Vec<&str> =
         fields.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect();
     let verdict = if differs.is_empty() { MATCH } else { "mismatch" };
-    let mut ledger = entries::brief(entry);
-    if let Some(fields) = ledger.as_object_mut().filter(|_| !is_told) {
-        fields.retain(|name, _| !["decision", "rule"].contains(&name.as_str()));
-    }
+    let mut ledger = ReceiptFacts::of(entry);
+    ledger.ruling = ledger.ruling.filter(|_| is_told);
     let row = json!({
         "receipt_id": given.receipt_id.0, "seq": given.seq.0, "verdict": verdict,
         "differs": (!differs.is_empty()).then_some(differs), "ledger": ledger,

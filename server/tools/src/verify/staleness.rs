@@ -17,7 +17,7 @@ use recalld_tool_framework::args::{Argument, Id, Int, List, Shown, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
-use standing::{Judge, Standing};
+use standing::{AskedItem, Judge, Standing};
 
 const NAME: &str = "recall_staleness_check_tool";
 
@@ -105,7 +105,7 @@ fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     match (asked.item_ids, asked.grounding_tokens, asked.older_than_days) {
         (Some(List(ids)), None, None) => of_all(ids.iter().map(|given| {
             let standing = judge.by_id(given.id, None)?;
-            Ok((json!({"id": given.text}), standing))
+            Ok((AskedItem { id: Some(given.text.clone()), ..AskedItem::default() }, standing))
         })),
         (None, Some(List(tokens)), None) => {
             of_all(tokens.iter().map(|token| by_token(context, &mut judge, &token.0)))
@@ -126,37 +126,34 @@ fn by_token(
     context: &Context<'_>,
     judge: &mut Judge<'_>,
     token: &str,
-) -> Result<(Value, Standing), ServiceError> {
+) -> Result<(AskedItem, Standing), ServiceError> {
     let tenant = tenant_hash(&context.workspace.name);
-    let mut row = json!({"grounding_token": token});
+    let asked = AskedItem { id: None, grounding_token: Some(token.to_owned()) };
     let Grounded { item, content, .. } =
         match check(token, &context.workspace.signer.verifier(), &tenant) {
             Ok(grounded) => grounded,
-            Err(fault) => return Ok((row, Standing::unknown(&fault.to_string()))),
+            Err(fault) => return Ok((asked, Standing::unknown(&fault.to_string()))),
         };
     let id = ItemId(u128::from_le_bytes(item));
     let standing = judge.by_id(id, Some(content))?;
-    if let Some(name) = &standing.name {
-        row["id"] = name.as_str().into();
-    }
-    Ok((row, standing))
+    Ok((AskedItem { id: standing.name.clone(), ..asked }, standing))
 }
 
 /// Answer for the requested items, in request order.
 fn of_all(
-    judged: impl Iterator<Item = Result<(Value, Standing), ServiceError>>,
+    judged: impl Iterator<Item = Result<(AskedItem, Standing), ServiceError>>,
 ) -> Result<Answer, ServiceError> {
     let mut room = Room::of(PAGE_BYTES_MAX);
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut rows = Vec::new();
     for one in judged {
-        let (row, standing) = one?;
-        let (row, line) = standing.shown(row);
-        answer.touched.extend(standing.touched);
+        let (asked, standing) = one?;
+        let (row, line) = standing.shown(asked);
         if room.takes(&row) {
             answer.text.push_str(&line);
-            rows.push(row);
+            rows.push(json!(row));
         }
+        answer.touched.extend(standing.touched);
     }
     answer.structured = json!({"items": rows, "truncated": room.is_over()});
     if room.is_over() {
@@ -195,8 +192,9 @@ fn older(
     let rows = top.into_sorted().into_iter().map(|(Reverse(at), (id, _))| {
         let standing = judge.by_id(id, None)?;
         let name = standing.name.clone().unwrap_or_else(|| names::item("", id));
-        let (row, line) = standing.shown(json!({"id": name}));
-        Ok(Row::new((at.0, id.to_string()), row, line).touching(standing.touched))
+        let asked = AskedItem { id: Some(name), ..AskedItem::default() };
+        let (row, line) = standing.shown(asked);
+        Ok(Row::new((at.0, id.to_string()), json!(row), line).touching(standing.touched))
     });
     Ok(paging.page(rows)?.into_answer("items", "Nothing that stands is as old."))
 }

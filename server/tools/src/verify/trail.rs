@@ -1,9 +1,10 @@
 //! `audit_trail_tool`: ledger entries with caller and policy decision.
 
 use engine::ledger::Decision;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::entries::{self, Period};
+use super::entries::{self, EntryFacts, Period};
+use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, Time, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row};
@@ -65,18 +66,16 @@ fn trail(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
         usize::from(is_wanted)
     })?;
     let rows = found.entries.iter().map(|entry| {
-        let row = entries::whole(entry);
-        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let line = format!(
             "{} {} {} by {}: {} ({})\n",
             entry.seq,
-            word("at"),
-            word("tool"),
-            word("principal"),
-            word("decision"),
-            word("rule"),
+            names::time(entries::at(entry)),
+            entry.tool,
+            entry.principal,
+            entry.decision.word(),
+            entry.rule,
         );
-        Ok(Row::new(entry.seq, row, line))
+        Ok(Row::new(entry.seq, json!(EntryFacts::of(entry)), line))
     });
     let mut page = paging.page(rows)?;
     if let (None, Some(looked_to)) = (&page.next_cursor, found.looked_to) {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use engine::ledger::{Effect, TouchedItem};
 use engine::{ItemId, ItemView, Micros, RowAddress, Snapshot, SourceId, SourceView, Status, hex};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::recall::text::one_line;
@@ -16,7 +17,7 @@ use recalld_fs_util::uri;
 use recalld_ingest::beside_now;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
-use recalld_recall::show::REDACTED;
+use recalld_recall::show::{ItemFacts, REDACTED};
 use recalld_recall::{Witness, map_evidence};
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::without_nulls;
@@ -40,6 +41,26 @@ pub(super) struct Standing {
     pub(super) touched: Vec<TouchedItem>,
 }
 
+/// An item as the call names it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct AskedItem {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) grounding_token: Option<String>,
+}
+
+/// A requested item with its status.
+#[derive(Debug, Serialize)]
+pub(super) struct StandingRow<'a> {
+    #[serde(flatten)]
+    asked: AskedItem,
+    status: &'static str,
+    why: &'a str,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    now: &'a Value,
+}
+
 impl Standing {
     /// Status `unknown`, with the reason.
     pub(super) fn unknown(why: &str) -> Self {
@@ -54,15 +75,11 @@ impl Standing {
         Self { now: without_nulls(now), ..self }
     }
 
-    /// Adds the status to `row`; returns the row and its line of text.
-    pub(super) fn shown(&self, mut row: Value) -> (Value, String) {
-        row["status"] = self.status.into();
-        row["why"] = self.why.as_str().into();
-        row["now"] = self.now.clone();
-        let row = without_nulls(row);
-        let name = row["id"].as_str().or(self.name.as_deref()).unwrap_or("(token)");
+    /// Adds the status to a requested item; returns the row and its line of text.
+    pub(super) fn shown(&self, asked: AskedItem) -> (StandingRow<'_>, String) {
+        let name = asked.id.as_deref().or(self.name.as_deref()).unwrap_or("(token)");
         let line = format!("{name} {}: {}\n", self.status, self.why);
-        (row, line)
+        (StandingRow { asked, status: self.status, why: &self.why, now: &self.now }, line)
     }
 }
 
@@ -209,11 +226,10 @@ impl<'a> Judge<'a> {
 
     fn superseded(&self, place: RowAddress, verdict: Verdict) -> Result<Standing, ServiceError> {
         let knows: show::Knows<'_> = &|other| self.context.may_know(other);
-        let mut seed = show::seed(self.snapshot, place, verdict, knows)?;
-        let newer = seed.remove("superseded_by").unwrap_or_default();
+        let newer = ItemFacts::of(self.snapshot, place, verdict, knows)?.superseded_by;
         let why = match newer {
-            Value::Null => "it was replaced, and nothing that you may see stands in its place",
-            _ => "something newer was put in its place",
+            None => "it was replaced, and nothing that you may see stands in its place",
+            Some(_) => "something newer was put in its place",
         };
         Ok(Standing::of("superseded", why).with(json!({"superseded_by": newer})))
     }
