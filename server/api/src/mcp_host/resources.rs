@@ -252,18 +252,13 @@ fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer)
 }
 
 fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
-    let mut answer = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
-    let found = answer.structured.take();
-    let mime = match found["format"].as_str() {
-        Some("markdown") => "text/markdown",
-        _ => "text/plain",
-    };
-    let text = found["text"].as_str().unwrap_or_default();
-    answer.structured = contents(uri, mime, text);
-    if found["truncated"] == true {
-        answer.structured["contents"][0]["_meta"]["recalld/next_offset"] = text.len().into();
+    let found = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
+    let mime = if found.format == "markdown" { "text/markdown" } else { "text/plain" };
+    let mut shown = contents(uri, mime, &found.text);
+    if found.truncated {
+        shown["contents"][0]["_meta"]["recalld/next_offset"] = found.text.len().into();
     }
-    Ok(answer)
+    Ok(Answer::plain(shown, String::new()).touching(Effect::Read, [id]))
 }
 
 /// Source of the values of a completion.

@@ -2,17 +2,20 @@
 
 use engine::ledger::Effect;
 use engine::{ItemId, ItemView, RowAddress, Snapshot, Status, hex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::stored::attributes;
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_fs_util::uri;
 use recalld_ingest::document_of;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
 use recalld_recall::show::REDACTED;
 use recalld_tool_framework::args::{Id, Int, Text, args};
-use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
+use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 limit_table::limits! {
@@ -69,6 +72,18 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"path": "README.md"}"#,
 };
 
+/// Part of a document's text, with the document's facts.
+#[derive(Debug, Serialize)]
+struct DocumentPart<'s> {
+    #[serde(flatten)]
+    document: DocumentFacts<'s>,
+    text: String,
+    offset: usize,
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
 fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = GetDocument::parse(raw)?;
     let snapshot = context.snapshot();
@@ -83,33 +98,51 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     }
     let preview: String = part.text.chars().take(PREVIEW_CHARS).collect();
     let end = part.start + part.text.len();
-    let mut structured = metadata(&snapshot, place, &item)?;
-    structured["text"] = part.text.into();
-    structured["offset"] = part.start.into();
-    structured["truncated"] = (end < part.of_bytes).into();
-    if end < part.of_bytes {
-        structured["next_offset"] = end.into();
-    }
+    let document = DocumentFacts::of(&snapshot, place, &item)?;
     let readable = format!(
         "{} ({}, {} of text)\n{preview}",
-        item.title,
-        structured["path"].as_str().unwrap_or_default(),
+        document.title,
+        document.path(),
         counted(part.of_bytes, "byte")
     );
-    Ok(Answer::plain(structured, readable).touching(Effect::Read, [item.id]))
+    let truncated = end < part.of_bytes;
+    let shown = DocumentPart {
+        document,
+        text: part.text,
+        offset: part.start,
+        truncated,
+        next_offset: truncated.then_some(end),
+    };
+    Ok(Answer::plain(json!(shown), readable).touching(Effect::Read, [item.id]))
 }
 
-/// Reads a document from its start, for a governed read: `{text, format, truncated}` with at most `bytes_max` bytes of
-/// text.
-pub fn whole(context: &Context<'_>, id: ItemId, bytes_max: usize) -> Result<Answer, ServiceError> {
+/// Text of a document from its start.
+#[derive(Debug)]
+pub struct DocumentText {
+    /// The text.
+    pub text: String,
+    /// Name of the format that the document was read as; empty if unknown.
+    pub format: String,
+    /// True if there is more text.
+    pub truncated: bool,
+}
+
+/// Reads a document from its start, at most `bytes_max` bytes of text.
+///
+/// # Errors
+/// Returns an error if the caller may not read a document of this id.
+pub fn whole(
+    context: &Context<'_>,
+    id: ItemId,
+    bytes_max: usize,
+) -> Result<DocumentText, ServiceError> {
     let snapshot = context.snapshot();
     let place = named(context, &snapshot, (Some(Id(id)), None))?;
     let item = snapshot.item(place)?;
     let Part { text, of_bytes, .. } = part_of(context, &snapshot, &item, (0, bytes_max))?;
-    let is_cut = text.len() < of_bytes;
-    let format = metadata(&snapshot, place, &item)?["format"].take();
-    let structured = json!({"text": text, "format": format, "truncated": is_cut});
-    Ok(Answer::plain(structured, String::new()).touching(Effect::Read, [item.id]))
+    let truncated = text.len() < of_bytes;
+    let format = attributes(&item)["format"].as_str().unwrap_or_default().to_owned();
+    Ok(DocumentText { text, format, truncated })
 }
 
 pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<RowAddress, ServiceError> {
@@ -213,29 +246,86 @@ impl Part {
     }
 }
 
-/// Metadata of a document, without its text.
-pub(super) fn metadata(
-    snapshot: &Snapshot,
-    place: RowAddress,
-    item: &ItemView<'_>,
-) -> Result<Value, ServiceError> {
-    let attributes: Value = serde_json::from_str(item.attributes).unwrap_or_default();
-    let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
-    let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
-    // An imported document may have fewer fields than a document ingested here.
-    Ok(without_nulls(json!({
-        "document_id": names::of_item(item),
-        "path": path.or(attributes["path"].as_str().map(str::to_owned)).unwrap_or_default(),
-        "title": item.title,
-        "modality": item.modality,
-        "format": attributes["format"],
-        "bytes": attributes["bytes"],
-        "content_sha256": source.map(|source| hex(&source.content_sha256)),
-        "chunks": attributes["chunks"],
-        "version": attributes["version"],
-        "ingested_at": names::time(item.recorded_at),
-        "status": snapshot.status(place)?.name(),
-    })))
+/// Facts of a document, without its text. An imported document may have fewer than a document ingested here.
+#[derive(Debug, Serialize)]
+pub(crate) struct DocumentFacts<'s> {
+    pub(crate) document_id: String,
+    pub(crate) title: &'s str,
+    status: &'static str,
+    /// `None` if policy redacts the document.
+    #[serde(flatten)]
+    open: Option<OpenFacts<'s>>,
+}
+
+/// Facts of a document that the caller may read.
+#[derive(Debug, Serialize)]
+struct OpenFacts<'s> {
+    path: String,
+    modality: &'s str,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    format: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    bytes: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    chunks: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    version: Value,
+    ingested_at: String,
+}
+
+impl<'s> DocumentFacts<'s> {
+    /// Collects the facts of a document that the caller may read.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        place: RowAddress,
+        item: &ItemView<'s>,
+    ) -> Result<Self, ServiceError> {
+        let attributes = attributes(item);
+        let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
+        let path = source.as_ref().and_then(|source| uri::to_path(source.uri));
+        let open = OpenFacts {
+            path: path.or(attributes["path"].as_str().map(str::to_owned)).unwrap_or_default(),
+            modality: item.modality,
+            format: attributes["format"].clone(),
+            bytes: attributes["bytes"].clone(),
+            content_sha256: source.map(|source| hex(&source.content_sha256)),
+            chunks: attributes["chunks"].clone(),
+            version: attributes["version"].clone(),
+            ingested_at: names::time(item.recorded_at),
+        };
+        Ok(Self {
+            document_id: names::of_item(item),
+            title: item.title,
+            status: snapshot.status(place)?.name(),
+            open: Some(open),
+        })
+    }
+
+    /// Collects the facts of a document, as far as policy allows.
+    pub(crate) fn shown(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        place: RowAddress,
+    ) -> Result<Self, ServiceError> {
+        let item = snapshot.item(place)?;
+        let verdict = context.judge(&item, Action::Read).0;
+        if verdict == Verdict::Allow {
+            return Self::of(snapshot, place, &item);
+        }
+        Ok(Self {
+            document_id: names::of_item(&item),
+            title: show::title(&item, verdict),
+            status: snapshot.status(place)?.name(),
+            open: None,
+        })
+    }
+
+    /// Path of the file; empty if unknown or redacted.
+    pub(super) fn path(&self) -> &str {
+        self.open.as_ref().map_or("", |open| &open.path)
+    }
 }
 
 /// Finds a document by id or path, which the caller must be allowed to read.

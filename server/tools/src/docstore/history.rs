@@ -2,6 +2,7 @@
 
 use engine::ledger::Effect;
 use engine::{ItemId, Snapshot, SourceView, hex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::document::nothing_from;
@@ -12,9 +13,7 @@ use recalld_fs_util::uri;
 use recalld_policy::{Action, Verdict};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
-use recalld_tool_framework::results::{
-    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
-};
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const LIST: &str = "docstore_get_history_tool";
@@ -68,10 +67,10 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
     let sources = versions_of(context, &snapshot, &wanted.path.0)?;
-    let mut shown: Vec<(u64, ItemId, Value)> = Vec::new();
+    let mut shown = Vec::new();
     for (source, version) in sources.iter().zip(1_u64..) {
         snapshot.check_cancelled()?;
-        if let Some((document, row)) = version_json(context, &snapshot, source, version)? {
+        if let Some((document, row)) = version_facts(context, &snapshot, source, version)? {
             shown.push((version, document, row));
         }
     }
@@ -82,21 +81,31 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let before = paging.after::<u64>()?.unwrap_or(u64::MAX);
     let newest_first = shown.into_iter().rev().filter(|(version, _, _)| *version < before);
     let rows = newest_first.map(|(version, document, row)| {
-        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let (at, sha256, status) = (word("ingested_at"), word("content_sha256"), word("status"));
-        let line = format!("{version}: {at} {sha256} {status}\n");
-        Ok(Row::new(version, row, line).touching([touched(Effect::Read, document)]))
+        let VersionFacts { ingested_at, content_sha256, status, .. } = &row;
+        let line = format!("{version}: {ingested_at} {content_sha256} {status}\n");
+        Ok(Row::new(version, json!(row), line).touching([touched(Effect::Read, document)]))
     });
     Ok(paging.page(rows)?.into_answer("versions", "No older versions."))
 }
 
-/// A version as JSON; `None` if the caller may not read its document.
-fn version_json(
+/// A version of a file.
+#[derive(Debug, Serialize)]
+struct VersionFacts {
+    document_id: String,
+    version: u64,
+    content_sha256: String,
+    ingested_at: String,
+    bytes: u64,
+    status: &'static str,
+}
+
+/// Facts of a version; `None` if the caller may not read its document.
+fn version_facts(
     context: &Context<'_>,
     snapshot: &Snapshot,
     source: &SourceView<'_>,
     version: u64,
-) -> Result<Option<(ItemId, Value)>, ServiceError> {
+) -> Result<Option<(ItemId, VersionFacts)>, ServiceError> {
     for place in snapshot.items_by_source(source.id)? {
         let item = snapshot.item(place)?;
         if item.kind != "document" {
@@ -106,13 +115,14 @@ fn version_json(
             return Ok(None);
         }
         let stored = attributes(&item);
-        let row = without_nulls(json!({
-            "document_id": names::of_item(&item),
-            "version": stored["version"].as_u64().unwrap_or(version),
-            "content_sha256": hex(&source.content_sha256),
-            "ingested_at": names::time(item.recorded_at), "bytes": source.bytes,
-            "status": snapshot.status(place)?.name(),
-        }));
+        let row = VersionFacts {
+            document_id: names::of_item(&item),
+            version: stored["version"].as_u64().unwrap_or(version),
+            content_sha256: hex(&source.content_sha256),
+            ingested_at: names::time(item.recorded_at),
+            bytes: source.bytes,
+            status: snapshot.status(place)?.name(),
+        };
         return Ok(Some((item.id, row)));
     }
     Ok(None)

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use engine::{ItemId, RowAddress, Snapshot, Status};
 use serde_json::{Map, Value, json};
 
-use super::document::metadata;
+use super::document::DocumentFacts;
 use super::stored::{is_beneath, path_of};
-use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_tool_framework::args::{Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::seen_at;
@@ -73,11 +71,10 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
     let rows = page_of(context, &snapshot, &wanted, &paging)?.into_iter().map(|(key, place)| {
-        let shown = shown(context, &snapshot, place)?;
-        let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-        let line = format!("{} {} ({})\n", word("path"), word("title"), word("document_id"));
+        let shown = DocumentFacts::shown(context, &snapshot, place)?;
+        let line = format!("{} {} ({})\n", shown.path(), shown.title, shown.document_id);
         let seen = seen_at(context, &snapshot, place)?;
-        Ok(Row::new((key.0, key.1.to_string()), shown, line).touching([seen]))
+        Ok(Row::new((key.0, key.1.to_string()), json!(shown), line).touching([seen]))
     });
     Ok(paging.page(rows)?.into_answer("documents", "No such documents."))
 }
@@ -126,20 +123,4 @@ fn page_of(
         }
     }
     Ok(first.into_iter().collect())
-}
-
-pub(crate) fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<Value, ServiceError> {
-    let item = snapshot.item(place)?;
-    let verdict = context.judge(&item, Action::Read).0;
-    if verdict == Verdict::Allow {
-        return metadata(snapshot, place, &item);
-    }
-    Ok(json!({
-        "document_id": names::of_item(&item), "title": show::title(&item, verdict),
-        "status": snapshot.status(place)?.name(),
-    }))
 }

@@ -11,9 +11,8 @@ mod outline;
 mod search;
 mod stored;
 
-pub use document::GET_DOCUMENT;
-pub use document::whole;
-pub(crate) use manifest::shown as described;
+pub(crate) use document::DocumentFacts;
+pub use document::{DocumentText, GET_DOCUMENT, whole};
 
 use recalld_tool_framework::Family;
 

@@ -2,10 +2,12 @@
 
 use engine::ledger::Effect;
 use engine::{ItemView, Snapshot, Status};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::document::{metadata, named};
+use super::document::named;
 use super::stored::attributes;
+use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::Room;
@@ -53,12 +55,14 @@ pub(super) const GET: Tool = Tool {
 };
 
 /// A heading and the lines of its section.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Serialize)]
 struct Heading {
     title: String,
     level: u64,
     line_start: u64,
     line_end: u64,
+    /// Headings of the next levels, once nested by [`tree`].
+    children: Vec<Heading>,
 }
 
 fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -74,7 +78,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let mut headings = if kept.is_empty() { of_chunks(context, &snapshot, &item)? } else { kept };
     let mut is_cut = stored["headings_cut"] == true;
     let mut room = Room::of(HEADINGS_BYTES_MAX);
-    let fit = headings.iter().take_while(|heading| room.takes(&node(heading))).count();
+    let fit = headings.iter().take_while(|heading| room.takes(heading)).count();
     is_cut |= fit < headings.len();
     headings.truncate(fit);
     let text: String = headings
@@ -85,10 +89,9 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
             format!("{}{} ({start}-{end})\n", "  ".repeat(depth), heading.title)
         })
         .collect();
-    let shown = metadata(&snapshot, place, &item)?;
     let mut structured = json!({
-        "document_id": shown["document_id"], "title": shown["title"],
-        "headings": tree(&headings), "made_from": made_from, "truncated": is_cut,
+        "document_id": names::of_item(&item), "title": item.title,
+        "headings": tree(headings), "made_from": made_from, "truncated": is_cut,
     });
     if is_cut {
         structured["bounds"] = json!({"bytes": HEADINGS_BYTES_MAX});
@@ -110,6 +113,7 @@ fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
             level: level.min(LEVELS_MAX),
             line_start: line,
             line_end: last_line.max(line),
+            children: Vec::new(),
         });
     }
     // Stack of the open headings, innermost last; each heading is pushed and popped once.
@@ -147,39 +151,28 @@ fn of_chunks(
             level: LEVELS_MAX.min(1 + item.title.matches(" > ").count() as u64),
             line_start: span.line_start.into(),
             line_end: span.line_end.into(),
+            children: Vec::new(),
         });
     }
     Ok(headings)
 }
 
-fn node(heading: &Heading) -> Value {
-    let Heading { title, level, line_start, line_end } = heading;
-    json!({
-        "title": title, "level": level, "line_start": line_start, "line_end": line_end,
-        "children": [],
-    })
-}
-
 /// Nests the headings by level.
-fn tree(headings: &[Heading]) -> Vec<Value> {
-    let mut roots: Vec<Value> = Vec::new();
-    // Stack of headings that may still get children, outermost first, with their levels.
-    let mut open: Vec<(u64, Value)> = Vec::new();
+fn tree(headings: Vec<Heading>) -> Vec<Heading> {
+    let mut roots = Vec::new();
+    // Stack of headings that may still get children, outermost first.
+    let mut open = Vec::new();
     for heading in headings {
         close(&mut open, &mut roots, heading.level);
-        open.push((heading.level, node(heading)));
+        open.push(heading);
     }
     close(&mut open, &mut roots, 0);
     roots
 }
 
 /// Moves all open headings of `level` or deeper into their parents.
-fn close(open: &mut Vec<(u64, Value)>, roots: &mut Vec<Value>, level: u64) {
-    while open.last().is_some_and(|(of, _)| *of >= level) {
-        let Some((_, done)) = open.pop() else { return };
-        match open.last_mut().and_then(|(_, above)| above["children"].as_array_mut()) {
-            Some(children) => children.push(done),
-            None => roots.push(done),
-        }
+fn close(open: &mut Vec<Heading>, roots: &mut Vec<Heading>, level: u64) {
+    while let Some(done) = open.pop_if(|innermost| innermost.level >= level) {
+        open.last_mut().map_or(&mut *roots, |parent| &mut parent.children).push(done);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine::ledger::Effect;
 use engine::{Filter, Hit, Snapshot, SourceId, hex};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::stored::{attributes, is_beneath, path_of};
@@ -13,9 +14,7 @@ use recalld_common::scope::Scope;
 use recalld_recall::show;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
-use recalld_tool_framework::results::{
-    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
-};
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
 
 const SEARCH_NAME: &str = "docstore_search_tool";
@@ -82,20 +81,12 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let hits = snapshot.search_words(&wanted.query.0, HITS_MAX, &filter)?;
     let given = usize::try_from(paging.after::<u64>()?.unwrap_or_default()).unwrap_or(HITS_MAX);
     let rows = hits.iter().enumerate().skip(given).map(|(at, hit)| {
-        let shown = shown(&snapshot, hit, &wanted.query.0)?;
-        let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-        let line = format!("{}:{} {}\n", word("path"), shown["line_start"], word("snippet"));
+        let shown = HitFacts::of(&snapshot, hit, &wanted.query.0)?;
         let read = touched(Effect::Read, snapshot.id(hit.address)?);
-        Ok(Row::new(at as u64 + 1, shown, line).touching([read]))
+        Ok(Row::new(at as u64 + 1, json!(shown), shown.line()).touching([read]))
     });
-    let page = paging.page(rows)?;
-    let is_last = page.next_cursor.is_none();
-    let mut answer = page.into_answer("hits", "Nothing of this in the documents.");
-    if is_last && hits.len() == HITS_MAX {
-        answer.structured["truncated"] = true.into();
-        answer.structured["bounds"] = json!({"hits": HITS_MAX});
-    }
-    Ok(answer)
+    let page = paging.page(rows)?.cut_on_last(hits.len() == HITS_MAX, json!({"hits": HITS_MAX}));
+    Ok(page.into_answer("hits", "Nothing of this in the documents."))
 }
 
 /// Chunks whose file is below a path prefix.
@@ -145,17 +136,54 @@ fn document_place(
     Ok(None)
 }
 
-fn shown(snapshot: &Snapshot, hit: &Hit, query: &str) -> Result<Value, ServiceError> {
-    let item = snapshot.item(hit.address)?;
-    let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
-    Ok(without_nulls(json!({
-        "document_id": attributes(&item)["document"], "chunk_id": names::of_item(&item),
-        "path": path_of(snapshot, &item)?, "heading": item.title,
-        "line_start": item.span.as_ref().map(|span| span.line_start),
-        "line_end": item.span.as_ref().map(|span| span.line_end),
-        "snippet": snippet(item.text, query), "score": show::score(hit.score),
-        "content_sha256": source.map(|source| hex(&source.content_sha256)),
-    })))
+/// A chunk that matches the query.
+#[derive(Debug, Serialize)]
+struct HitFacts<'s> {
+    /// Null in imported chunks without the attribute.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    document_id: Value,
+    chunk_id: String,
+    path: String,
+    heading: &'s str,
+    #[serde(flatten)]
+    lines: Option<LineRange>,
+    snippet: String,
+    score: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_sha256: Option<String>,
+}
+
+/// Lines of a chunk in its file.
+#[derive(Debug, Serialize)]
+struct LineRange {
+    line_start: u32,
+    line_end: u32,
+}
+
+impl<'s> HitFacts<'s> {
+    fn of(snapshot: &'s Snapshot, hit: &Hit, query: &str) -> Result<Self, ServiceError> {
+        let item = snapshot.item(hit.address)?;
+        let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
+        Ok(Self {
+            document_id: attributes(&item)["document"].clone(),
+            chunk_id: names::of_item(&item),
+            path: path_of(snapshot, &item)?,
+            heading: item.title,
+            lines: item
+                .span
+                .as_ref()
+                .map(|span| LineRange { line_start: span.line_start, line_end: span.line_end }),
+            snippet: snippet(item.text, query),
+            score: show::score(hit.score),
+            content_sha256: source.map(|source| hex(&source.content_sha256)),
+        })
+    }
+
+    fn line(&self) -> String {
+        let line =
+            self.lines.as_ref().map_or_else(String::new, |lines| lines.line_start.to_string());
+        format!("{}:{line} {}\n", self.path, self.snippet)
+    }
 }
 
 /// The part of a text around the first matched word, on one line.

@@ -5,7 +5,7 @@ use engine::{Sensitivity, Snapshot, WriteError};
 use serde_json::{Map, Value, json};
 
 use super::paths::may_write;
-use crate::docstore::described;
+use crate::docstore::DocumentFacts;
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
@@ -148,7 +148,7 @@ fn first_answer(
 
 fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
     let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
-    let document = described(context, snapshot, place)?;
+    let document = json!(DocumentFacts::shown(context, snapshot, place)?);
     let word = |name: &str| document[name].as_str().unwrap_or_default();
     let how = if kept["unchanged"] == true { "is stored as it is" } else { "is stored" };
     let items = counted(&kept["items"], "item");

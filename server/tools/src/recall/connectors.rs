@@ -171,9 +171,8 @@ fn text_of(
         return Ok((REDACTED.to_owned(), false));
     }
     if item.kind == DOCUMENT {
-        let whole = docstore::whole(context, item.id, TEXT_BYTES_MAX)?.structured;
-        let text = whole["text"].as_str().unwrap_or_default().to_owned();
-        return Ok((text, whole["truncated"] == true));
+        let whole = docstore::whole(context, item.id, TEXT_BYTES_MAX)?;
+        return Ok((whole.text, whole.truncated));
     }
     let end = item.text.floor_char_boundary(TEXT_BYTES_MAX);
     Ok((item.text[..end].to_owned(), end < item.text.len()))
