@@ -1,9 +1,11 @@
 //! Idempotency keys: a repeated key with equal arguments returns the first response; with other arguments, an error.
 //!
-//! The first response is stored as a hidden item in the batch that it describes, under a ref of tool and key. The store
-//! accepts one item per ref, so one of several concurrent calls wins.
+//! The record of the first response is stored as a hidden item in the batch that it describes, under a ref of tool and
+//! key. The store accepts one item per ref, so one of several concurrent calls wins.
 
 use engine::{ItemDraft, Snapshot, hex};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
@@ -25,24 +27,39 @@ impl Keyed {
         Self { reference: format!("{OWN_REFS}once:{tool}:{key}"), arguments }
     }
 
-    /// The response stored by the first call; `None` if this is the first call.
-    pub fn first_answer(&self, snapshot: &Snapshot) -> Result<Option<Value>, ServiceError> {
+    /// The record stored by the first call; `None` if this is the first call.
+    ///
+    /// # Errors
+    /// Returns an error if the first call had other arguments, or its record is damaged.
+    pub fn first_record<R: DeserializeOwned>(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Option<R>, ServiceError> {
         let Some(place) = snapshot.find_ref(&self.reference)? else { return Ok(None) };
-        let stored: Value = serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
+        let mut stored: Value =
+            serde_json::from_str(snapshot.item(place)?.text).unwrap_or_default();
         if stored["arguments"] != self.arguments {
             let why = "was used before with other arguments; use a new key for a new request";
             return Err(ServiceError::argument("idempotency_key", why));
         }
-        Ok(Some(stored["answer"].clone()))
+        let record = serde_json::from_value(stored["answer"].take());
+        record
+            .map(Some)
+            .map_err(|error| ServiceError::argument("idempotency_key", error.to_string()))
     }
 
-    /// The hidden item that stores `answer`.
-    pub fn remember(&self, context: &Context<'_>, tool: &str, answer: &Value) -> ItemDraft {
+    /// The hidden item that stores `record`.
+    pub fn remember(
+        &self,
+        context: &Context<'_>,
+        tool: &str,
+        record: &impl Serialize,
+    ) -> ItemDraft {
         ItemDraft {
             reference: Some(self.reference.clone()),
             kind: KIND.to_owned(),
             modality: "text".to_owned(),
-            text: json!({"arguments": self.arguments, "answer": answer}).to_string(),
+            text: json!({"arguments": self.arguments, "answer": record}).to_string(),
             recorded_by: context.caller.principal.clone(),
             via: tool.to_owned(),
             ..ItemDraft::default()

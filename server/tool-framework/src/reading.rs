@@ -2,13 +2,15 @@
 
 use engine::ledger::{Effect, TouchedItem};
 use engine::{ItemId, ItemView, RowAddress, Snapshot, Status};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::answer::touched;
 use super::context::Context;
 use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::show;
+use recalld_recall::show::ItemFacts;
 
 /// Message for a missing item and for an item that policy hides.
 pub const NO_SUCH_ITEM: &str = "there is no such item";
@@ -77,14 +79,33 @@ pub fn may_know(
     Err(ServiceError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
-/// Truncates the field `text` to `bytes_max` bytes and sets `truncated`. The full text remains with its author and in
-/// exports.
-pub fn cut_text(item: &mut Map<String, Value>, bytes_max: usize) {
-    let Some(Value::String(text)) = item.get_mut("text") else { return };
-    let end = text.floor_char_boundary(bytes_max);
-    if end < text.len() {
-        text.truncate(end);
-        item.insert("truncated".to_owned(), true.into());
+/// Facts of an item with a truncated text. The full text remains with its author and in exports.
+#[derive(Debug, Serialize)]
+pub struct CutFacts<'s> {
+    /// The facts; their text is truncated.
+    #[serde(flatten)]
+    pub facts: ItemFacts<'s>,
+    /// `Some(true)` if there is more text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+impl<'s> CutFacts<'s> {
+    /// Collects the facts of an item, with at most `bytes_max` bytes of its text.
+    ///
+    /// # Errors
+    /// Returns an error if the store is damaged.
+    pub fn of(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        (place, verdict): (RowAddress, Verdict),
+        bytes_max: usize,
+    ) -> Result<Self, ServiceError> {
+        let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
+        let end = facts.text.floor_char_boundary(bytes_max);
+        let truncated = (end < facts.text.len()).then_some(true);
+        facts.text = &facts.text[..end];
+        Ok(Self { facts, truncated })
     }
 }
 
@@ -93,7 +114,7 @@ pub fn seen(id: ItemId, verdict: Verdict) -> TouchedItem {
     touched(if verdict == Verdict::Allow { Effect::Read } else { Effect::Redacted }, id)
 }
 
-/// The effect of showing an item by [`brief`].
+/// The effect of showing an item by [`ItemSummary`].
 ///
 /// # Errors
 /// Returns an error if the store is damaged.
@@ -106,21 +127,36 @@ pub fn seen_at(
     Ok(seen(item.id, context.judge(&item, Action::Read).0))
 }
 
-/// Summary of an item for lists: `{id, kind, title, status, recorded_at}`. Policy decides how much of the title is
-/// shown.
-///
-/// # Errors
-/// Returns an error if the store is damaged.
-pub fn brief(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<Value, ServiceError> {
-    let item = snapshot.item(place)?;
-    let verdict = context.judge(&item, Action::Read).0;
-    Ok(json!({
-        "id": names::of_item(&item), "kind": item.kind,
-        "title": recalld_recall::show::title(&item, verdict),
-        "status": snapshot.status(place)?.name(), "recorded_at": names::time(item.recorded_at),
-    }))
+/// Summary of an item for lists.
+#[derive(Debug, Serialize)]
+pub struct ItemSummary<'s> {
+    /// Id in wire form.
+    pub id: String,
+    kind: &'s str,
+    /// The title as far as policy shows it.
+    pub title: &'s str,
+    status: &'static str,
+    recorded_at: String,
+}
+
+impl<'s> ItemSummary<'s> {
+    /// Summarizes the item at `place`.
+    ///
+    /// # Errors
+    /// Returns an error if the store is damaged.
+    pub fn of(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        place: RowAddress,
+    ) -> Result<Self, ServiceError> {
+        let item = snapshot.item(place)?;
+        let verdict = context.judge(&item, Action::Read).0;
+        Ok(Self {
+            id: names::of_item(&item),
+            kind: item.kind,
+            title: show::title(&item, verdict),
+            status: snapshot.status(place)?.name(),
+            recorded_at: names::time(item.recorded_at),
+        })
+    }
 }

@@ -67,6 +67,11 @@ impl<'s> Record<'s> {
         self.verdict(context) == Verdict::Allow
     }
 
+    /// An attribute; `None` if missing or null.
+    pub fn attribute(&self, name: &str) -> Option<&Value> {
+        self.attributes.get(name).filter(|value| !value.is_null())
+    }
+
     /// A text attribute; empty if missing.
     pub fn text(&self, attribute: &str) -> &str {
         self.attributes.get(attribute).and_then(Value::as_str).unwrap_or_default()

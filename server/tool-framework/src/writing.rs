@@ -10,8 +10,10 @@ use engine::ledger::Effect;
 use engine::limits::ATTRIBUTE_BYTES_MAX;
 use engine::{
     Batch, Direction, EdgeDraft, EdgeFilter, EdgeId, ItemDraft, ItemId, ItemView, Micros,
-    Sensitivity, Snapshot, SourceDraft, SourceId, TombstoneDraft, WriteError,
+    RowAddress, Sensitivity, Snapshot, SourceDraft, SourceId, TombstoneDraft, WriteError,
 };
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
@@ -38,7 +40,7 @@ limit_table::limits! {
 }
 
 const TEXT: &str = "text";
-/// Field of the found secrets, in the response and in the idempotency record.
+/// Result field of the found secrets.
 const SECRETS: &str = "secrets";
 
 /// Result field that lists the found secrets.
@@ -50,7 +52,36 @@ pub type Key = Option<Text<1, 128>>;
 
 /// Builds the response from the stored rows and the idempotency record, so that a repeated call gets an equal response
 /// under current policy.
-pub type Tell<'a> = &'a dyn Fn(&Snapshot, &Value) -> Result<Answer, ServiceError>;
+pub type Tell<'a, R> = &'a dyn Fn(&Snapshot, &R) -> Result<Answer, ServiceError>;
+
+/// Item id in an idempotency record. Parsed only when used, so a damaged record is reported by the repeated call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StoredId(String);
+
+/// Idempotency record of a call that needs only the id of its item.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ItemRecord {
+    /// The written item.
+    pub id: StoredId,
+}
+
+/// An idempotency record as stored: the record of the tool, and the found secrets.
+#[derive(Serialize, Deserialize)]
+struct StoredRecord<R> {
+    #[serde(flatten)]
+    record: R,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<SecretFacts>,
+}
+
+/// Position and kind of a found secret, never the secret itself.
+#[derive(Serialize, Deserialize)]
+struct SecretFacts {
+    field: String,
+    kind: String,
+    line: u32,
+}
 
 /// A write operation in progress.
 pub struct Writing<'c> {
@@ -64,6 +95,7 @@ pub struct Writing<'c> {
     found: Found,
     /// Items that are less sensitive than the items that they supersede.
     lowered: Vec<ItemId>,
+    tells_secrets: bool,
 }
 
 /// Secrets found in the written items and sources.
@@ -105,7 +137,13 @@ impl<'c> Writing<'c> {
             batch: Batch::default(),
             found: Found::default(),
             lowered: Vec::new(),
+            tells_secrets: false,
         }
+    }
+
+    /// Reports found secrets in the response, in the field [`SECRETS_FOUND`].
+    pub fn telling_secrets(self) -> Self {
+        Self { tells_secrets: true, ..self }
     }
 
     /// Recording time of the whole batch.
@@ -124,17 +162,40 @@ impl<'c> Writing<'c> {
     }
 
     /// The response of an earlier call with this idempotency key; `None` if the call is new.
-    pub fn first_answer(&self, tell: Tell<'_>) -> Result<Option<Answer>, ServiceError> {
+    ///
+    /// # Errors
+    /// Returns an error if the earlier call had other arguments, or its record is damaged.
+    pub fn first_answer<R: DeserializeOwned>(
+        &self,
+        tell: Tell<'_, R>,
+    ) -> Result<Option<Answer>, ServiceError> {
         self.answered(&self.view.snapshot, tell)
     }
 
-    fn answered(
+    fn answered<R: DeserializeOwned>(
         &self,
         snapshot: &Snapshot,
-        tell: Tell<'_>,
+        tell: Tell<'_, R>,
     ) -> Result<Option<Answer>, ServiceError> {
-        let kept = self.keyed.as_ref().map(|keyed| keyed.first_answer(snapshot)).transpose()?;
-        kept.flatten().map(|kept| tell(snapshot, &kept)).transpose()
+        let Some(keyed) = &self.keyed else { return Ok(None) };
+        let Some(stored) = keyed.first_record::<StoredRecord<R>>(snapshot)? else {
+            return Ok(None);
+        };
+        Ok(Some(self.with_secrets(tell(snapshot, &stored.record)?, &stored.secrets)))
+    }
+
+    /// Adds the found secrets to the response, if the tool reports them.
+    fn with_secrets(&self, mut answer: Answer, secrets: &[SecretFacts]) -> Answer {
+        if !self.tells_secrets || secrets.is_empty() {
+            return answer;
+        }
+        for SecretFacts { field, kind, line } in secrets {
+            answer.text.push_str(&format!(
+                "\nHolds a secret ({field}, line {line}: {kind}); it is restricted."
+            ));
+        }
+        answer.structured[SECRETS] = json!(secrets);
+        answer
     }
 
     /// Adds an item with its provenance.
@@ -262,16 +323,20 @@ impl<'c> Writing<'c> {
         });
     }
 
-    /// Stores the batch and builds the response by `tell`. `kept` is stored for repeats of the call: ids, never texts.
+    /// Stores the batch and builds the response by `tell`. `record` is stored for repeats of the call: ids, never texts.
     ///
     /// # Errors
     /// Returns an error if the store rejects the batch or does not accept writes.
-    pub fn commit(mut self, kept: &Value, tell: Tell<'_>) -> Result<Committed, ServiceError> {
+    pub fn commit<R: Serialize + DeserializeOwned>(
+        mut self,
+        record: &R,
+        tell: Tell<'_, R>,
+    ) -> Result<Committed, ServiceError> {
         let (context, encoders) = (self.context, &self.context.workspace.encoders);
-        let kept = &self.found.kept(kept);
         let found = std::mem::take(&mut self.found);
+        let stored = StoredRecord { record, secrets: found.facts() };
         if let Some(keyed) = &self.keyed {
-            self.batch.items.push(keyed.remember(context, self.tool, kept));
+            self.batch.items.push(keyed.remember(context, self.tool, &stored));
         }
         let mut batch = std::mem::take(&mut self.batch);
         let goes_on = || !context.is_over();
@@ -283,7 +348,8 @@ impl<'c> Writing<'c> {
         let lowered = std::mem::take(&mut self.lowered);
         match encoders.write(batch) {
             Ok(_) => {
-                let answer = tell(&encoders.store().snapshot(), kept)?;
+                let answer = tell(&encoders.store().snapshot(), record)?;
+                let answer = self.with_secrets(answer, &stored.secrets);
                 let answer = answer.raising(found.raised, &found.kinds).lowering(lowered);
                 Ok(Committed::Stored(answer.touching(Effect::Written, items)))
             }
@@ -342,32 +408,14 @@ impl Found {
         is_held
     }
 
-    /// Adds the positions and kinds of secrets to the idempotency record, never the secrets.
-    fn kept(&self, kept: &Value) -> Value {
-        let mut kept = kept.clone();
-        if let (false, Some(kept)) = (self.listed.is_empty(), kept.as_object_mut()) {
-            let rows = self.listed.iter();
-            let rows = rows.map(
-                |(field, line, kind)| json!({"field": field, "line": line, "kind": kind.name()}),
-            );
-            kept.insert(SECRETS.to_owned(), rows.collect());
-        }
-        kept
+    fn facts(&self) -> Vec<SecretFacts> {
+        let facts = self.listed.iter().map(|&(field, line, kind)| SecretFacts {
+            field: field.to_owned(),
+            kind: kind.name().to_owned(),
+            line,
+        });
+        facts.collect()
     }
-}
-
-/// Reports the secrets recorded in `kept`, if any, in the answer.
-pub fn tell_secrets(answer: &mut Answer, kept: &Value) {
-    let Some(rows) = kept[SECRETS].as_array() else { return };
-    for row in rows {
-        let word = |name: &str| row[name].as_str().unwrap_or_default();
-        let (field, kind) = (word("field"), word("kind"));
-        answer.text.push_str(&format!(
-            "\nHolds a secret ({field}, line {}: {kind}); it is restricted.",
-            row["line"]
-        ));
-    }
-    answer.structured[SECRETS] = kept[SECRETS].clone();
 }
 
 /// Searchable items that the batch writes, and targets of its tombstones.
@@ -438,13 +486,43 @@ pub fn may_change(
     refuse_unless_allowed(field, context.judge(item, Action::Write))
 }
 
-/// Parses an id from the idempotency record.
-///
-/// # Errors
-/// Returns an error if the value is not an id, because the stored record is damaged.
-pub fn kept_id(kept: &Value) -> Result<ItemId, ServiceError> {
-    let id = names::parse_item(kept.as_str().unwrap_or_default());
-    id.map_err(|error| ServiceError::argument("idempotency_key", error.to_string()))
+impl ItemRecord {
+    /// Record of the item `id` of kind `kind`.
+    pub fn of(kind: &str, id: ItemId) -> Self {
+        Self { id: StoredId::of(kind, id) }
+    }
+}
+
+impl StoredId {
+    /// Wire form of the id of an item of kind `kind`.
+    pub fn of(kind: &str, id: ItemId) -> Self {
+        Self(names::item(kind, id))
+    }
+
+    /// The id in wire form, as stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Parses the id.
+    ///
+    /// # Errors
+    /// Returns an error if the stored record is damaged.
+    pub fn parse(&self) -> Result<ItemId, ServiceError> {
+        let id = names::parse_item(&self.0);
+        id.map_err(|error| ServiceError::argument("idempotency_key", error.to_string()))
+    }
+
+    /// Finds the written item, regardless of policy.
+    ///
+    /// # Errors
+    /// Returns an error if the item has been tombstoned or erased since.
+    pub fn find<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+    ) -> Result<(RowAddress, ItemView<'s>), ServiceError> {
+        super::reading::written(snapshot, "idempotency_key", self.parse()?)
+    }
 }
 
 /// Makes a title of the first non-blank line, truncated at a word boundary after at most `TITLE_CHARS` characters.
@@ -461,7 +539,20 @@ pub fn first_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TITLE_CHARS, first_line};
+    use super::{ItemRecord, SecretFacts, StoredId, StoredRecord, TITLE_CHARS, first_line, json};
+
+    #[test]
+    fn a_stored_record_has_the_bytes_of_earlier_versions_and_tolerates_unknown_fields() {
+        let id = || StoredId("itm_a".to_owned());
+        let stored = |secrets| json!(StoredRecord { record: ItemRecord { id: id() }, secrets });
+        assert_eq!(stored(Vec::new()).to_string(), r#"{"id":"itm_a"}"#);
+        let secret = SecretFacts { field: "text".to_owned(), kind: "key".to_owned(), line: 2 };
+        let whole = r#"{"id":"itm_a","secrets":[{"field":"text","kind":"key","line":2}]}"#;
+        assert_eq!(stored(vec![secret]).to_string(), whole);
+        let later = whole.replace("{\"id\"", "{\"added_later\":[1],\"id\"");
+        let read: StoredRecord<ItemRecord> = serde_json::from_str(&later).unwrap();
+        assert_eq!((read.record.id.as_str(), read.secrets[0].line), ("itm_a", 2));
+    }
 
     #[test]
     fn a_title_ends_with_a_whole_word() {

@@ -1,6 +1,7 @@
 //! Family `work`: task attempts and their results.
 
-use engine::{ItemId, RowAddress, Snapshot};
+use engine::{ItemDraft, RowAddress, Snapshot};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::recall::text::one_line;
@@ -17,7 +18,7 @@ use recalld_tool_framework::records::{Record, draft, newest};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
+use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing, may_change};
 use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool};
 
 limit_table::limits! {
@@ -180,7 +181,7 @@ pub(super) static FAMILY: Family = Family {
 fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewAttempt::parse(raw)?;
     let mut writing = Writing::begin(context, RECORD, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
+    let tell: Tell<'_, ItemRecord> = &|snapshot, record| written(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -193,25 +194,27 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     };
     let attributes = json!({
         "task": wanted.task.0, "approach": wanted.approach.map(|approach| approach.0),
-        "status": wanted.status.name(), "parent": parent.map(name_of),
+        "status": wanted.status.name(), "parent": parent.map(|parent| names::item(TASK_ATTEMPT, parent)),
     });
     let id = context.workspace.store.new_item_id();
-    let mut item = draft(TASK_ATTEMPT, id, fields(attributes));
+    let attributes = fields(attributes);
+    let text = in_words(&attributes);
+    let mut item = draft(TASK_ATTEMPT, id, attributes);
     item.id = Some(id);
     item.title = recalld_tool_framework::writing::first_line(&wanted.task.0);
-    item.text = in_words(&item.attributes);
+    item.text = text;
     item.tags = wanted.tags.into_iter().flat_map(|tags| tags.0).map(|tag| tag.0).collect();
     let id = writing.add(item)?;
     if let Some(parent) = parent {
         writing.link(id, parent, "part_of");
     }
-    writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("task")
+    writing.commit(&ItemRecord::of(TASK_ATTEMPT, id), tell)?.or_overtaken("task")
 }
 
 fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Moved::parse(raw)?;
     let mut writing = Writing::begin(context, UPDATE, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| written(context, snapshot, kept);
+    let tell: Tell<'_, ItemRecord> = &|snapshot, record| written(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -228,10 +231,9 @@ fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         attributes.remove(name);
         attributes.extend(value.map(|value| (name.to_owned(), value)));
     }
-    let mut item = now.next(attributes);
-    item.text = in_words(&item.attributes);
-    let id = writing.add(item)?;
-    writing.commit(&json!({"id": name_of(id)}), tell)?.or_overtaken("attempt_id")
+    let text = in_words(&attributes);
+    let id = writing.add(ItemDraft { text, ..now.next(attributes) })?;
+    writing.commit(&ItemRecord::of(TASK_ATTEMPT, id), tell)?.or_overtaken("attempt_id")
 }
 
 /// Rejects transitions that [`Standing::moves`] does not allow.
@@ -281,14 +283,16 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let (attempt, line) = shown(context, &snapshot, now.place, &mut answer)?;
     let (versions, mut truncated) = records::versions(context, &snapshot, &now)?;
     let mut room = Room::of(HISTORY_BYTES_MAX);
-    let newest = versions.iter().rev().take(HISTORY_MAX).map(|version| moved(context, version));
-    let mut history: Vec<Value> = newest.take_while(|step| room.takes(step)).collect();
+    let newest =
+        versions.iter().rev().take(HISTORY_MAX).map(|version| StepFacts::of(context, version));
+    let mut history: Vec<StepFacts<'_>> = newest.take_while(|step| room.takes(step)).collect();
     history.reverse();
     truncated |= history.len() < versions.len();
     answer.text = line;
     for step in &history {
-        let word = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
-        answer.text.push_str(&format!("\n{}: {} {}", word("at"), word("status"), word("note")));
+        let [status, note] =
+            [step.status, step.note].map(|value| value.and_then(Value::as_str).unwrap_or_default());
+        answer.text.push_str(&format!("\n{}: {status} {note}", step.at));
     }
     answer.structured = json!({"attempt": attempt, "history": history, "truncated": truncated});
     if truncated {
@@ -297,19 +301,41 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     Ok(answer)
 }
 
-fn moved(context: &Context<'_>, version: &Record<'_>) -> Value {
-    let attribute = |name: &str| version.attributes.get(name).cloned();
-    let said = |name| attribute(name).filter(|_| version.is_open(context));
-    let (evidence, left_out) = with_room(said("evidence"), STEP_EVIDENCE_BYTES_MAX);
-    without_nulls(json!({
-        "item_id": names::of_item(&version.item), "status": attribute("status"),
-        "at": names::time(version.item.recorded_at), "by": version.item.recorded_by,
-        "note": said("note"), "evidence": evidence, "evidence_left_out": left_out,
-    }))
+/// A version of an attempt, as far as policy allows.
+#[derive(Debug, Serialize)]
+struct StepFacts<'r> {
+    item_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'r Value>,
+    at: String,
+    by: &'r str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'r Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence_left_out: Option<usize>,
+}
+
+impl<'r> StepFacts<'r> {
+    fn of(context: &Context<'_>, version: &'r Record<'_>) -> Self {
+        let said = |name| version.attribute(name).filter(|_| version.is_open(context));
+        let (evidence, evidence_left_out) = with_room(said("evidence"), STEP_EVIDENCE_BYTES_MAX);
+        Self {
+            item_id: names::of_item(&version.item),
+            status: version.attribute("status"),
+            at: names::time(version.item.recorded_at),
+            by: version.item.recorded_by,
+            note: said("note"),
+            evidence,
+            evidence_left_out,
+        }
+    }
 }
 
 /// Evidence that fits into `bytes_max` bytes, and the number of omitted entries.
-fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<usize>) {
+fn with_room(evidence: Option<&Value>, bytes_max: usize) -> (Option<Value>, Option<usize>) {
+    let mut evidence = evidence.cloned();
     let mut room = Room::of(bytes_max);
     if let Some(Value::Array(evidence)) = &mut evidence {
         evidence.retain(|one| room.takes(one));
@@ -320,10 +346,10 @@ fn with_room(mut evidence: Option<Value>, bytes_max: usize) -> (Option<Value>, O
 fn written(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    kept: &Value,
+    record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {
-    let (place, _) =
-        recalld_tool_framework::reading::written(snapshot, "attempt_id", kept_id(&kept["id"])?)?;
+    let id = record.id.parse()?;
+    let (place, _) = recalld_tool_framework::reading::written(snapshot, "attempt_id", id)?;
     let mut answer = Answer::plain(Value::Null, String::new());
     let (attempt, line) = shown(context, snapshot, place, &mut answer)?;
     answer.text = line;
@@ -341,30 +367,25 @@ fn shown(
     let record = Record::of(snapshot, place)?;
     let verdict = record.verdict(context);
     answer.touched.push(seen(record.item.id, verdict));
-    let attribute = |name: &str| record.attributes.get(name).cloned();
-    let said = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
+    let said = |name: &str| record.attribute(name).filter(|_| verdict == Verdict::Allow);
+    let title = Value::from(show::title(&record.item, verdict));
+    let task = said("task").unwrap_or(&title);
     let (evidence, left_out) = with_room(said("evidence"), EVIDENCE_BYTES_MAX);
     let shown = without_nulls(json!({
         "attempt_id": record.name(), "item_id": names::of_item(&record.item),
-        "task": said("task").unwrap_or_else(|| show::title(&record.item, verdict).into()),
-        "approach": said("approach"), "status": attribute("status"),
-        "parent_id": attribute("parent"), "note": said("note"), "evidence": evidence,
+        "task": task, "approach": said("approach"), "status": record.attribute("status"),
+        "parent_id": record.attribute("parent"), "note": said("note"), "evidence": evidence,
         "evidence_left_out": left_out, "tags": (verdict == Verdict::Allow).then_some(&record.item.tags),
         "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
     }));
-    let task = shown["task"].as_str().unwrap_or_default();
-    let status = shown["status"].as_str().unwrap_or_default();
+    let (task, status) = (task.as_str().unwrap_or_default(), record.text("status"));
     let beside = |name: &str, before: &str, behind: &str| {
-        let said = shown[name].as_str().map(|said| one_line(said, LINE_CHARS_MAX));
+        let said = said(name).and_then(Value::as_str).map(|said| one_line(said, LINE_CHARS_MAX));
         said.map(|said| format!("{before}{said}{behind}")).unwrap_or_default()
     };
     let (approach, note) = (beside("approach", " (", ")"), beside("note", ": ", ""));
     let line = format!("{} is {status}: {task}{approach}{note}\n", record.name());
     Ok((shown, line))
-}
-
-fn name_of(id: ItemId) -> String {
-    names::item(TASK_ATTEMPT, id)
 }
 
 /// Non-null fields of an object.
@@ -376,17 +397,17 @@ pub(super) fn fields(object: Value) -> Map<String, Value> {
 }
 
 /// Searchable text of an attempt.
-fn in_words(attributes: &str) -> String {
-    let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
+fn in_words(attributes: &Map<String, Value>) -> String {
     let mut text = String::new();
     let labels =
         [("task", "Task"), ("approach", "Approach"), ("status", "Status"), ("note", "Note")];
     for (name, label) in labels {
-        if let Some(said) = attributes[name].as_str() {
+        if let Some(said) = attributes.get(name).and_then(Value::as_str) {
             text.push_str(&format!("{label}: {said}\n"));
         }
     }
-    for evidence in attributes["evidence"].as_array().into_iter().flatten() {
+    let evidence = attributes.get("evidence").and_then(Value::as_array);
+    for evidence in evidence.into_iter().flatten() {
         text.push_str(&format!("Evidence: {}\n", evidence.as_str().unwrap_or_default()));
     }
     text

@@ -8,10 +8,10 @@ use recalld_common::names;
 use recalld_common::own_kinds::AGENT_STATE;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{AnyJson, Int, args};
-use recalld_tool_framework::reading::{may_know, written};
+use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::records::{FIRST, Record, draft};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
+use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing, may_change};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "agent_state_write_tool";
@@ -64,7 +64,7 @@ pub(super) const WRITE: Tool = Tool {
 fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Written::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    let tell: Tell<'_, ItemRecord> = &told;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -99,7 +99,7 @@ fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     let value: String = value.chars().take(TEXT_CHARS_MAX).collect();
     item.text = format!("{} of {}\n{value}", wanted.key.0, wanted.agent_id.0);
     let id = writing.add(item)?;
-    writing.commit(&json!({"id": names::item(AGENT_STATE, id)}), tell)?.or_overtaken("key")
+    writing.commit(&ItemRecord::of(AGENT_STATE, id), tell)?.or_overtaken("key")
 }
 
 /// Rejects the write if the current version is not the expected version.
@@ -118,8 +118,8 @@ fn refuse_other(
 }
 
 /// Response about a written version: the arguments of the writer, without the value.
-fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+fn told(snapshot: &Snapshot, record: &ItemRecord) -> Result<Answer, ServiceError> {
+    let (place, _) = record.id.find(snapshot)?;
     let record = Record::of(snapshot, place)?;
     let (agent, key, version) = (record.text("agent_id"), record.text("key"), version_of(&record));
     let structured = without_nulls(json!({

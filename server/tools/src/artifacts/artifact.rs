@@ -1,5 +1,6 @@
 use engine::{RowAddress, Snapshot};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use recalld_common::names;
@@ -9,7 +10,6 @@ use recalld_recall::show;
 use recalld_tool_framework::args::choices;
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::records::{Record, reference};
-use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Answer, Context, ServiceError};
 
 /// Description of the fields of an artifact in a result.
@@ -28,35 +28,63 @@ pub(super) fn ref_of(kind: &str, name: &str, sha256: Option<&str>) -> String {
     reference(ARTIFACT, &engine::hex(&Sha256::digest(named)))
 }
 
-/// An artifact as JSON and as a line of text, as far as policy allows.
-pub(super) fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-    answer: &mut Answer,
-) -> Result<(Value, String), ServiceError> {
-    let record = Record::of(snapshot, place)?;
-    let verdict = record.verdict(context);
-    answer.touched.push(seen(record.item.id, verdict));
-    let attribute = |name: &str| record.attributes.get(name).cloned();
-    let open = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
-    let shown = without_nulls(json!({
-        "artifact_id": record.name(), "item_id": names::of_item(&record.item),
-        "kind": open("kind"),
-        "name": open("name").unwrap_or_else(|| show::title(&record.item, verdict).into()),
-        "content_sha256": open("content_sha256"), "path": open("path"), "state": attribute("state"),
-        "attributes": open("given"), "issued_at": attribute("issued_at"),
-        "updated_at": names::time(record.item.recorded_at), "by": record.item.recorded_by,
-    }));
-    let word = |name: &str| shown[name].as_str().unwrap_or_default();
-    let line = format!(
-        "{} is {}: {} {}\n",
-        word("artifact_id"),
-        word("state"),
-        word("kind"),
-        word("name")
-    );
-    Ok((shown, line))
+/// An artifact, as far as policy allows.
+#[derive(Debug, Serialize)]
+pub(super) struct ArtifactFacts<'s> {
+    pub(super) artifact_id: String,
+    pub(super) item_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Value>,
+    name: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_sha256: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_at: Option<Value>,
+    updated_at: String,
+    by: &'s str,
+}
+
+impl<'s> ArtifactFacts<'s> {
+    /// Collects the facts of an artifact, and records in the answer that they are shown.
+    pub(super) fn of(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        place: RowAddress,
+        answer: &mut Answer,
+    ) -> Result<Self, ServiceError> {
+        let record = Record::of(snapshot, place)?;
+        let verdict = record.verdict(context);
+        answer.touched.push(seen(record.item.id, verdict));
+        let attribute = |name: &str| record.attribute(name).cloned();
+        let open = |name| attribute(name).filter(|_| verdict == Verdict::Allow);
+        Ok(Self {
+            artifact_id: record.name(),
+            item_id: names::of_item(&record.item),
+            kind: open("kind"),
+            name: open("name").unwrap_or_else(|| show::title(&record.item, verdict).into()),
+            content_sha256: open("content_sha256"),
+            path: open("path"),
+            state: attribute("state"),
+            attributes: open("given"),
+            issued_at: attribute("issued_at"),
+            updated_at: names::time(record.item.recorded_at),
+            by: record.item.recorded_by,
+        })
+    }
+
+    /// The artifact as a line of text.
+    pub(super) fn line(&self) -> String {
+        let word =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (state, kind) = (word(self.state.as_ref()), word(self.kind.as_ref()));
+        format!("{} is {state}: {kind} {}\n", self.artifact_id, word(Some(&self.name)))
+    }
 }
 
 /// Searchable text of an artifact.

@@ -1,18 +1,18 @@
 use std::collections::HashMap;
 
 use engine::{ItemId, Snapshot, hex};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::artifact::{SHOWN, State, in_words, ref_of, shown};
+use super::artifact::{ArtifactFacts, SHOWN, State, in_words, ref_of};
 use recalld_common::names;
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_recall::Room;
 use recalld_tool_framework::args::{AnyObject, List, Sha256, Text, args, object};
-use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::{FIRST, draft};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
-use recalld_tool_framework::writing::{Committed, Key, Tell, Writing, kept_id};
+use recalld_tool_framework::writing::{Committed, Key, StoredId, Tell, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NEW: &str = "issue_artifact_id_tool";
@@ -99,11 +99,13 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let wanted = NewArtifact::parse(raw)?;
     let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
     let member = Member { kind, name, content_sha256, path, attributes };
-    let mut answer = issued(context, NEW, (&idempotency_key, raw), &[("path".to_owned(), member)])?;
-    let artifact = answer.structured["artifacts"][0].take(); // one alone always has room
-    let created = answer.structured["created"] == 1;
-    answer.structured = json!({"artifact": artifact, "created": created});
-    Ok(answer)
+    let tell: Tell<'_, IssueRecord> = &|snapshot, record| {
+        let Issued { artifacts, mut answer, .. } = Issued::of(context, snapshot, record)?;
+        // One artifact alone always has room.
+        answer.structured = json!({"artifact": artifacts.first(), "created": record.created == 1});
+        Ok(answer)
+    };
+    issued(context, NEW, (&idempotency_key, raw), &[("path".to_owned(), member)], tell)
 }
 
 fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -111,7 +113,22 @@ fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let members = wanted.artifacts.0.into_iter().enumerate();
     let members: Vec<(String, Member)> =
         members.map(|(at, member)| (format!("artifacts: member {at}, path"), member)).collect();
-    issued(context, MANY, (&wanted.idempotency_key, raw), &members)
+    let tell: Tell<'_, IssueRecord> = &|snapshot, record| {
+        let Issued { artifacts, truncated, mut answer } = Issued::of(context, snapshot, record)?;
+        answer.structured = json!({
+            "artifacts": artifacts, "created": record.created, "truncated": truncated,
+        });
+        Ok(answer)
+    };
+    issued(context, MANY, (&wanted.idempotency_key, raw), &members, tell)
+}
+
+/// Idempotency record of both tools.
+#[derive(Debug, Serialize, Deserialize)]
+struct IssueRecord {
+    ids: Vec<StoredId>,
+    /// Number of artifacts that had no id before.
+    created: usize,
 }
 
 /// Issues all of these artifacts in one batch. Each member comes with the field name for errors about its path.
@@ -120,6 +137,7 @@ fn issued(
     tool: &'static str,
     (key, raw): (&Key, &Map<String, Value>),
     members: &[(String, Member)],
+    tell: Tell<'_, IssueRecord>,
 ) -> Result<Answer, ServiceError> {
     let hashed = members.iter().map(|(field, member)| {
         let sha256 = sha256_of(context, field, member)?;
@@ -127,14 +145,13 @@ fn issued(
         Ok((member, sha256, reference))
     });
     let hashed = hashed.collect::<Result<Vec<_>, ServiceError>>()?;
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
     for _ in 0..TRIES_MAX {
         let mut writing = Writing::begin(context, tool, key, raw);
         if let Some(first) = writing.first_answer(tell)? {
             return Ok(first);
         }
         let mut ids: HashMap<&str, ItemId> = HashMap::new();
-        let (mut names_of, mut created) = (Vec::new(), 0);
+        let mut record = IssueRecord { ids: Vec::new(), created: 0 };
         for (member, sha256, reference) in &hashed {
             let known = match ids.get(reference.as_str()) {
                 Some(&id) => Some(id),
@@ -143,19 +160,18 @@ fn issued(
             let id = match known {
                 Some(id) => id,
                 None => {
-                    created += 1;
+                    record.created += 1;
                     add(context, &mut writing, (member, sha256.as_deref(), reference))?
                 }
             };
             ids.insert(reference, id);
-            names_of.push(names::item(ARTIFACT, id));
+            record.ids.push(StoredId::of(ARTIFACT, id));
         }
-        let kept = json!({"ids": names_of, "created": created});
-        if created == 0 && key.is_none() {
-            return told(context, writing.snapshot(), &kept);
+        if record.created == 0 && key.is_none() {
+            return tell(writing.snapshot(), &record);
         }
         // If another call has issued one of the artifacts meanwhile, the next attempt finds that artifact.
-        if let Committed::Stored(answer) = writing.commit(&kept, tell)? {
+        if let Committed::Stored(answer) = writing.commit(&record, tell)? {
             return Ok(answer);
         }
         context.workspace.store.sync()?;
@@ -209,25 +225,40 @@ fn add(
     writing.add(item)
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let mut answer = Answer::plain(Value::Null, String::new());
-    let mut artifacts = Vec::new();
-    let mut room = Room::of(TOLD_BYTES_MAX);
-    for id in kept["ids"].as_array().into_iter().flatten() {
-        let (place, item) = written(snapshot, "idempotency_key", kept_id(id)?)?;
-        let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
-        let place = newest.flatten().unwrap_or(place);
-        let (artifact, line) = shown(context, snapshot, place, &mut answer)?;
-        if room.takes(&artifact) {
-            answer.text.push_str(&line);
-            artifacts.push(artifact);
-        } else {
-            let names = ["artifact_id", "item_id", "state"];
-            artifacts.push(names.iter().map(|&name| (name, artifact[name].clone())).collect());
+/// The artifacts of a response.
+struct Issued {
+    artifacts: Vec<Value>,
+    /// True if the last artifacts are given by ids and state alone.
+    truncated: bool,
+    /// The effects on the artifacts and their lines of text.
+    answer: Answer,
+}
+
+impl Issued {
+    fn of(
+        context: &Context<'_>,
+        snapshot: &Snapshot,
+        record: &IssueRecord,
+    ) -> Result<Self, ServiceError> {
+        let mut answer = Answer::plain(Value::Null, String::new());
+        let mut artifacts = Vec::with_capacity(record.ids.len());
+        let mut room = Room::of(TOLD_BYTES_MAX);
+        for id in &record.ids {
+            let (place, item) = id.find(snapshot)?;
+            let newest =
+                item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
+            let place = newest.flatten().unwrap_or(place);
+            let artifact = ArtifactFacts::of(context, snapshot, place, &mut answer)?;
+            if room.takes(&artifact) {
+                answer.text.push_str(&artifact.line());
+                artifacts.push(json!(artifact));
+            } else {
+                let ArtifactFacts { artifact_id, item_id, state, .. } = artifact;
+                artifacts.push(json!({
+                    "artifact_id": artifact_id, "item_id": item_id, "state": state,
+                }));
+            }
         }
+        Ok(Self { artifacts, truncated: room.is_over(), answer })
     }
-    answer.structured = json!({
-        "artifacts": artifacts, "created": kept["created"], "truncated": room.is_over(),
-    });
-    Ok(answer)
 }

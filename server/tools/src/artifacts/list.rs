@@ -1,6 +1,6 @@
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::artifact::{State, shown};
+use super::artifact::{ArtifactFacts, State};
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
@@ -52,8 +52,8 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     })?;
     let rows = listed.into_iter().map(|(at, place)| {
         let mut told = Answer::plain(Value::Null, String::new());
-        let (artifact, line) = shown(context, &snapshot, place, &mut told)?;
-        Ok(Row::new(at, artifact, line).touching(told.touched))
+        let artifact = ArtifactFacts::of(context, &snapshot, place, &mut told)?;
+        Ok(Row::new(at, json!(artifact), artifact.line()).touching(told.touched))
     });
     Ok(paging.page(rows)?.into_answer("artifacts", "No such artifacts."))
 }

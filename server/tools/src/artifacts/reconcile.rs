@@ -1,17 +1,19 @@
 //! Comparison of an artifact with the hash that it was issued with.
 
-use engine::{Snapshot, hex};
+use std::borrow::Cow;
+
+use engine::{ItemDraft, Snapshot, hex};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::artifact::{SHOWN, State, in_words, shown};
+use super::artifact::{ArtifactFacts, SHOWN, State, in_words};
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_fs_util::roots::Refused;
 use recalld_tool_framework::args::{Id, Sha256, Text, args};
-use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::{Record, current};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change};
+use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, may_change};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "reconcile_artifact_id_tool";
@@ -42,16 +44,23 @@ pub(super) const RECONCILE: Tool = Tool {
     example: r#"{"artifact_id": "art_00000000000000000000000009", "path": "README.md"}"#,
 };
 
+/// Idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct ComparisonRecord {
+    id: StoredId,
+    result: Cow<'static, str>,
+}
+
 fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Compared::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, ComparisonRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let Id(id) = wanted.artifact_id;
-    let record = current(context, writing.snapshot(), ARTIFACT, "artifact_id", id)?;
-    may_change(context, "artifact_id", &record.item)?;
+    let artifact = current(context, writing.snapshot(), ARTIFACT, "artifact_id", id)?;
+    may_change(context, "artifact_id", &artifact.item)?;
     let found = match (wanted.content_sha256, &wanted.path) {
         (Some(sha256), None) => Some(sha256.to_hex()),
         (None, Some(path)) => of_file(context, &path.0)?,
@@ -60,28 +69,29 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
             return Err(ServiceError::argument("content_sha256", why));
         }
     };
-    let (result, state) = compared(&record, found.as_deref());
-    let mut kept = json!({"id": record.name(), "result": result});
-    let is_same = record.text("state") == state.name()
-        && found.as_ref().is_none_or(|found| record.text("content_sha256") == found);
+    let (result, state) = compared(&artifact, found.as_deref());
+    let id = StoredId::of(ARTIFACT, artifact.id);
+    let mut record = ComparisonRecord { id, result: result.into() };
+    let is_same = artifact.text("state") == state.name()
+        && found.as_ref().is_none_or(|found| artifact.text("content_sha256") == found);
     if is_same {
         if wanted.idempotency_key.is_none() {
-            return told(context, writing.snapshot(), &kept);
+            return told(context, writing.snapshot(), &record);
         }
     } else {
-        let mut attributes = record.attributes.clone();
+        let mut attributes = artifact.attributes.clone();
         // The issued hash is retained, so that a return to it is detected.
-        let issued = record.attributes.get("content_sha256").cloned();
+        let issued = artifact.attributes.get("content_sha256").cloned();
         if let Some(issued) = issued {
             attributes.entry("issued_sha256").or_insert(issued);
         }
         attributes.extend(found.map(|found| ("content_sha256".to_owned(), found.into())));
         attributes.insert("state".to_owned(), state.name().into());
-        let mut item = record.next(attributes);
-        item.text = in_words(&serde_json::from_str(&item.attributes).unwrap_or_default());
-        kept["id"] = recalld_common::names::item(ARTIFACT, writing.add(item)?).into();
+        let text = in_words(&attributes);
+        let item = ItemDraft { text, ..artifact.next(attributes) };
+        record.id = StoredId::of(ARTIFACT, writing.add(item)?);
     }
-    writing.commit(&kept, tell)?.or_overtaken("artifact_id")
+    writing.commit(&record, tell)?.or_overtaken("artifact_id")
 }
 
 /// SHA-256 of a file; `None` if the file does not exist.
@@ -111,14 +121,18 @@ fn compared(record: &Record<'_>, found: Option<&str>) -> (&'static str, State) {
     }
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let (place, item) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &ComparisonRecord,
+) -> Result<Answer, ServiceError> {
+    let (place, item) = record.id.find(snapshot)?;
     let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
     let place = newest.flatten().unwrap_or(place);
     let mut answer = Answer::plain(Value::Null, String::new());
-    let (artifact, line) = shown(context, snapshot, place, &mut answer)?;
-    let result = kept["result"].as_str().unwrap_or_default();
-    answer.text = format!("{result}\n{line}");
+    let artifact = ArtifactFacts::of(context, snapshot, place, &mut answer)?;
+    let result = &record.result;
+    answer.text = format!("{result}\n{}", artifact.line());
     answer.structured = json!({"result": result, "artifact": artifact});
     Ok(answer)
 }

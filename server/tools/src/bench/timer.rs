@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
 
-use recalld_common::names;
 use recalld_common::own_kinds::BENCH;
-use recalld_tool_framework::reading::written;
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always};
-use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id};
+use recalld_tool_framework::writing::{ItemRecord, Key, Writing};
 use recalld_tool_framework::{Answer, Context, ServiceError};
 
 limit_table::limits! {
@@ -109,8 +107,7 @@ pub(super) fn kept(
         searchable: false,
         ..ItemDraft::default()
     })?;
-    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
-    writing.commit(&json!({"id": names::item(BENCH, id)}), tell)?.or_overtaken("idempotency_key")
+    writing.commit(&ItemRecord::of(BENCH, id), &told)?.or_overtaken("idempotency_key")
 }
 
 /// Begins the write operation; also returns the figures stored by an earlier call with this idempotency key.
@@ -121,13 +118,13 @@ pub(super) fn begin<'c>(
     raw: &Map<String, Value>,
 ) -> Result<(Writing<'c>, Option<Answer>), ServiceError> {
     let writing = Writing::begin(context, tool, key, raw);
-    let first = writing.first_answer(&|snapshot, kept| told(snapshot, kept))?;
+    let first = writing.first_answer(&told)?;
     Ok((writing, first))
 }
 
 /// Response with the figures as stored.
-pub(super) fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
+fn told(snapshot: &Snapshot, record: &ItemRecord) -> Result<Answer, ServiceError> {
+    let (place, _) = record.id.find(snapshot)?;
     let record = Record::of(snapshot, place)?;
     let figures = record.attributes.get("figures").cloned().unwrap_or_else(|| json!({}));
     let lines = figures.as_object().into_iter().flatten();

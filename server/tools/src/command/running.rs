@@ -7,12 +7,20 @@ use std::cell::Cell;
 
 use engine::ledger::{Effect, TouchedItem};
 use engine::{ItemId, Micros, Snapshot, hex};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use recalld_audit::hash_call;
 use recalld_intent::COMMAND;
 use recalld_tool_framework::writing::{Key, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Stored, Tool};
+
+/// Idempotency record of a command. The called tool has a record of its own.
+#[derive(Debug, Serialize, Deserialize)]
+struct CommandRecord {
+    /// Reference time in microseconds since 1970.
+    at: i64,
+}
 
 /// Idempotency key of a command, and the record of an earlier call with this key.
 pub(super) struct Once<'c> {
@@ -37,8 +45,8 @@ impl<'c> Once<'c> {
         let within = hex(&hash_call(COMMAND, &Value::from(given.0.as_str())));
         let writing = Writing::begin(context, COMMAND, key, raw);
         let first = Cell::new(None);
-        writing.first_answer(&|_, kept| {
-            first.set(kept["at"].as_i64().map(Micros));
+        writing.first_answer(&|_, record: &CommandRecord| {
+            first.set(Some(Micros(record.at)));
             Ok(Answer::plain(Value::Null, String::new()))
         })?;
         Ok(Self { writing: Some(writing), key: Some(within), first: first.get() })
@@ -60,8 +68,8 @@ impl<'c> Once<'c> {
     /// Records that the command was executed, and its reference time. The tool records its own response.
     fn keep(self, at: Micros) -> Result<(), ServiceError> {
         let Some(writing) = self.writing.filter(|_| self.first.is_none()) else { return Ok(()) };
-        let told = |_: &Snapshot, _: &Value| Ok(Answer::plain(Value::Null, String::new()));
-        writing.commit(&json!({"at": at.0}), &told).map(drop)
+        let told = |_: &Snapshot, _: &CommandRecord| Ok(Answer::plain(Value::Null, String::new()));
+        writing.commit(&CommandRecord { at: at.0 }, &told).map(drop)
     }
 }
 

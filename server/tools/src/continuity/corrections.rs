@@ -1,9 +1,10 @@
 //! Corrections: a wrong statement and its replacement.
 
 use engine::{ItemDraft, ItemView, RowAddress, Snapshot, Status};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::record::{ABOUT, About, said, stored};
+use super::record::{ABOUT, About, RecordFacts};
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
@@ -12,9 +13,7 @@ use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::records::{CORRECTION, CORRECTS};
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::writing::{
-    Key, SECRETS_FOUND, Tell, Writing, may_change, tell_secrets,
-};
+use recalld_tool_framework::writing::{Key, SECRETS_FOUND, StoredId, Tell, Writing, may_change};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "record_operator_correction_tool";
@@ -52,12 +51,29 @@ pub(super) const RECORD: Tool = Tool {
     example: r#"{"wrong": "The beacon is lit by gas", "right": "The beacon is lit by paraffin"}"#,
 };
 
+/// Idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct CorrectionRecord {
+    id: StoredId,
+    /// The replacement of the corrected item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<StoredId>,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct CorrectionAnswer<'s> {
+    correction: RecordFacts<'s>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<RecordFacts<'s>>,
+}
+
 fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Correction::parse(raw)?;
     refuse_blank("wrong", &wanted.wrong.0)?;
     refuse_blank("right", &wanted.right.0)?;
-    let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw).telling_secrets();
+    let tell: Tell<'_, CorrectionRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -72,14 +88,14 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         replacement = Some(put_right(&old, wanted.right.0.clone()));
     }
     let id = writing.add(correction)?;
-    let mut kept = json!({"id": names::item(CORRECTION, id)});
+    let mut record = CorrectionRecord { id: StoredId::of(CORRECTION, id), item: None };
     if let Some(replacement) = replacement {
         let kind = replacement.kind.clone();
         let right = writing.add(replacement)?;
         writing.link(id, right, CORRECTS);
-        kept["item"] = names::item(&kind, right).into();
+        record.item = Some(StoredId::of(&kind, right));
     }
-    writing.commit(&kept, tell)?.or_overtaken("item_id")
+    writing.commit(&record, tell)?.or_overtaken("item_id")
 }
 
 /// Fails unless a correction may supersede the item.
@@ -159,17 +175,19 @@ fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
     }
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &CorrectionRecord,
+) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
-    let correction = stored(context, snapshot, &kept["id"], &mut answer)?;
-    let (id, title) = said(&correction);
-    answer.text = format!("Correction {id}: {title}");
-    answer.structured = json!({"correction": correction});
-    if kept.get("item").is_some() {
-        let item = stored(context, snapshot, &kept["item"], &mut answer)?;
-        answer.text.push_str(&format!("\nIt stands in {} now.", said(&item).0));
-        answer.structured["item"] = item;
+    let correction = RecordFacts::of(context, snapshot, &record.id, &mut answer)?;
+    answer.text = format!("Correction {}: {}", correction.id(), correction.title());
+    let item = record.item.as_ref();
+    let item = item.map(|id| RecordFacts::of(context, snapshot, id, &mut answer)).transpose()?;
+    if let Some(item) = &item {
+        answer.text.push_str(&format!("\nIt stands in {} now.", item.id()));
     }
-    tell_secrets(&mut answer, kept);
+    answer.structured = json!(CorrectionAnswer { correction, item });
     Ok(answer)
 }

@@ -7,6 +7,7 @@ use engine::{Filter, ItemDraft, ItemId, Micros, RowAddress, Snapshot, TopK, Visi
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter, Pieces};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::record::{ABOUT, About, keep_known_about, standing};
@@ -20,13 +21,13 @@ use recalld_policy::Verdict;
 use recalld_recall::show;
 use recalld_tool_framework::args::{Argument, Id, Shown, Text, Time, Zone, args, refuse_blank};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
-use recalld_tool_framework::reading::{seen, written};
+use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::records;
 use recalld_tool_framework::records::{Recency, Record, draft};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
-use recalld_tool_framework::writing::{Key, Tell, Writing, first_line, kept_id, may_change};
+use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, first_line, may_change};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const SCHEDULE_NAME: &str = "schedule_followup_tool";
@@ -150,11 +151,20 @@ pub(super) const DUE: Tool = Tool {
     example: r#"{"before": "2030-01-01T00:00:00Z"}"#,
 };
 
+/// Idempotency record of both writing tools.
+#[derive(Debug, Serialize, Deserialize)]
+struct FollowupRecord {
+    id: StoredId,
+    /// The next follow-up of a repeated series.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<StoredId>,
+}
+
 fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewFollowup::parse(raw)?;
     refuse_blank("text", &wanted.text.0)?;
     let mut writing = Writing::begin(context, SCHEDULE_NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, FollowupRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -167,10 +177,11 @@ fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
         ABOUT: about.as_ref().map(|about| &about.name),
     }));
     let id = context.workspace.store.new_item_id();
+    let text = in_words(&attributes);
     let mut item = draft(FOLLOWUP, id, attributes);
     item.id = Some(id);
     item.title = first_line(&wanted.text.0);
-    item.text = in_words(&item.attributes);
+    item.text = text;
     if let Some(about) = &about {
         about.cover(&mut item);
     }
@@ -178,13 +189,14 @@ fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     if let Some(about) = about {
         writing.link(id, about.id, ABOUT);
     }
-    writing.commit(&json!({"id": names::item(FOLLOWUP, id)}), tell)?.or_overtaken("text")
+    let record = FollowupRecord { id: StoredId::of(FOLLOWUP, id), next: None };
+    writing.commit(&record, tell)?.or_overtaken("text")
 }
 
 fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Completed::parse(raw)?;
     let mut writing = Writing::begin(context, COMPLETE_NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, FollowupRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -197,16 +209,16 @@ fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
         (closed(&now, wanted.note.map(|note| note.0)), next_of(context, snapshot, &now)?)
     };
     let done = writing.add(done)?;
-    let mut kept = json!({"id": names::item(FOLLOWUP, done)});
+    let mut record = FollowupRecord { id: StoredId::of(FOLLOWUP, done), next: None };
     if let Some((item, about)) = next {
         let next = writing.add(item)?;
         writing.link(next, done, FOLLOWS);
         if let Some(about) = about {
             writing.link(next, about, ABOUT);
         }
-        kept["next"] = names::item(FOLLOWUP, next).into();
+        record.next = Some(StoredId::of(FOLLOWUP, next));
     }
-    writing.commit(&kept, tell)?.or_overtaken("followup_id")
+    writing.commit(&record, tell)?.or_overtaken("followup_id")
 }
 
 fn refuse_done(now: &Record<'_>) -> Result<(), ServiceError> {
@@ -222,9 +234,7 @@ fn closed(now: &Record<'_>, note: Option<String>) -> ItemDraft {
     let mut attributes = now.attributes.clone();
     attributes.insert(STATE.to_owned(), DONE.into());
     attributes.extend(note.map(|note| ("note".to_owned(), note.into())));
-    let mut item = now.next(attributes);
-    item.text = in_words(&item.attributes);
-    item
+    ItemDraft { text: in_words(&attributes), ..now.next(attributes) }
 }
 
 /// Draft of the next follow-up of a repeated series, and the subject item if it still exists.
@@ -245,8 +255,8 @@ fn next_of(
     let about = standing(snapshot, now.text(ABOUT))?.map(|(_, item)| item.id);
     let id = context.workspace.store.new_item_id();
     let reference = draft(FOLLOWUP, id, Map::new()).reference;
+    let text = in_words(&attributes);
     let item = now.next(attributes);
-    let text = in_words(&item.attributes);
     let item = ItemDraft { id: Some(id), reference, text, supersedes: Vec::new(), ..item };
     Ok(Some((item, about)))
 }
@@ -300,11 +310,15 @@ pub(crate) fn soonest(
     Ok((count, sorted.map(|(Reverse(due), (id, place))| (due, id, place)).collect()))
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &FollowupRecord,
+) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(json!({}), String::new());
-    for (from, field) in [("id", "followup"), ("next", "next")] {
-        let Some(id) = kept.get(from) else { continue };
-        let (place, _) = written(snapshot, "idempotency_key", kept_id(id)?)?;
+    for (field, id) in [("followup", Some(&record.id)), ("next", record.next.as_ref())] {
+        let Some(id) = id else { continue };
+        let (place, _) = id.find(snapshot)?;
         let (shown, line) = shown(context, snapshot, place, &mut answer)?;
         answer.text.push_str(&line);
         answer.structured[field] = shown;
@@ -389,17 +403,17 @@ fn zone_of(record: &Record<'_>) -> TimeZone {
 }
 
 /// Searchable text of a follow-up.
-fn in_words(attributes: &str) -> String {
-    let attributes: Value = serde_json::from_str(attributes).unwrap_or_default();
-    let word = |name: &str| attributes[name].as_str().unwrap_or_default();
-    let mut text = format!("Follow-up: {}\nDue: {}", word("text"), word(DUE_AT));
+fn in_words(attributes: &Map<String, Value>) -> String {
+    let text = |name: &str| attributes.get(name).and_then(Value::as_str);
+    let word = |name: &str| text(name).unwrap_or_default();
+    let mut words = format!("Follow-up: {}\nDue: {}", word("text"), word(DUE_AT));
     let repeat = word("repeat");
     if Repeat::of(repeat).is_some_and(|repeat| repeat != Repeat::None) {
-        text.push_str(&format!(", {repeat} ({})", word("timezone")));
+        words.push_str(&format!(", {repeat} ({})", word("timezone")));
     }
-    text.push_str(&format!("\nState: {}", word(STATE)));
-    if let Some(note) = attributes["note"].as_str() {
-        text.push_str(&format!("\nNote: {note}"));
+    words.push_str(&format!("\nState: {}", word(STATE)));
+    if let Some(note) = text("note") {
+        words.push_str(&format!("\nNote: {note}"));
     }
-    text
+    words
 }

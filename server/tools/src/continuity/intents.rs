@@ -3,14 +3,14 @@
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::record::{said, stored};
+use super::record::RecordFacts;
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{List, Text, Time, args, choices, refuse_blank};
 use recalld_tool_framework::records::INTENT;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::writing::{Key, Tell, Writing};
+use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "capture_operator_intent_tool";
@@ -66,7 +66,7 @@ fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let wanted = Intent::parse(raw)?;
     refuse_blank("intent", &wanted.intent.0)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, ItemRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -81,15 +81,17 @@ fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
         searchable: true,
         ..ItemDraft::default()
     })?;
-    let kept = json!({"id": names::item(INTENT, id)});
-    writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
+    writing.commit(&ItemRecord::of(INTENT, id), tell)?.or_overtaken("idempotency_key")
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &ItemRecord,
+) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
-    let item = stored(context, snapshot, &kept["id"], &mut answer)?;
-    let (id, title) = said(&item);
-    answer.text = format!("Intent {id}: {title}");
+    let item = RecordFacts::of(context, snapshot, &record.id, &mut answer)?;
+    answer.text = format!("Intent {}: {}", item.id(), item.title());
     answer.structured = json!({"item": item});
     Ok(answer)
 }

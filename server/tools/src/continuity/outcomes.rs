@@ -3,14 +3,13 @@
 use engine::{ItemDraft, Snapshot};
 use serde_json::{Map, Value, json};
 
-use super::record::{ABOUT, About, said, stored};
+use super::record::{ABOUT, About, RecordFacts};
 use crate::work::fields;
-use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object, refuse_blank};
 use recalld_tool_framework::records::OUTCOME;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::writing::{Key, Tell, Writing};
+use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "record_outcome_valence_tool";
@@ -65,7 +64,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         None => {}
     }
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, ItemRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -78,8 +77,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     if let Some(about) = about {
         writing.link(id, about.id, OUTCOME_OF);
     }
-    let kept = json!({"id": names::item(OUTCOME, id)});
-    writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
+    writing.commit(&ItemRecord::of(OUTCOME, id), tell)?.or_overtaken("idempotency_key")
 }
 
 fn draft(wanted: &Outcome, about: Option<&About>) -> ItemDraft {
@@ -126,11 +124,14 @@ fn word_of(valence: f64) -> String {
     format!("{word} (valence {valence})")
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &ItemRecord,
+) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());
-    let item = stored(context, snapshot, &kept["id"], &mut answer)?;
-    let (id, title) = said(&item);
-    answer.text = format!("{id}: {title}");
+    let item = RecordFacts::of(context, snapshot, &record.id, &mut answer)?;
+    answer.text = format!("{}: {}", item.id(), item.title());
     answer.structured = json!({"item": item});
     Ok(answer)
 }

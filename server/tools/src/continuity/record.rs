@@ -4,15 +4,15 @@
 //! sensitivity.
 
 use engine::{ItemDraft, ItemId, ItemView, RowAddress, Sensitivity, Snapshot, Status};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::recall::arbitrate::grounding_token;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_tool_framework::args::Id;
-use recalld_tool_framework::reading::{cut_text, find, seen, written};
-use recalld_tool_framework::writing::kept_id;
+use recalld_tool_framework::reading::{CutFacts, find, seen};
+use recalld_tool_framework::writing::StoredId;
 use recalld_tool_framework::{Answer, Context, ServiceError};
 
 limit_table::limits! {
@@ -63,25 +63,47 @@ impl About {
     }
 }
 
-/// An item that a call wrote, as policy shows it: the fields of a seed, its attributes and a grounding token.
-pub(super) fn stored(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    kept: &Value,
-    answer: &mut Answer,
-) -> Result<Value, ServiceError> {
-    let (place, item) = written(snapshot, "idempotency_key", kept_id(kept)?)?;
-    let verdict = context.judge(&item, Action::Read).0;
-    answer.touched.push(seen(item.id, verdict));
-    let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
-    if verdict == Verdict::Allow {
-        let mut attributes = serde_json::from_str(item.attributes).unwrap_or_default();
-        keep_known_about(context, snapshot, &mut attributes)?;
-        shown.insert("attributes".to_owned(), Value::Object(attributes));
+/// An item that a call wrote, as policy shows it.
+#[derive(Debug, Serialize)]
+pub(super) struct RecordFacts<'s> {
+    #[serde(flatten)]
+    item: CutFacts<'s>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<Map<String, Value>>,
+    grounding_token: String,
+}
+
+impl<'s> RecordFacts<'s> {
+    /// Collects the facts of a written item, and records in the answer that they are shown.
+    pub(super) fn of(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        id: &StoredId,
+        answer: &mut Answer,
+    ) -> Result<Self, ServiceError> {
+        let (place, item) = id.find(snapshot)?;
+        let verdict = context.judge(&item, Action::Read).0;
+        answer.touched.push(seen(item.id, verdict));
+        let mut attributes = None;
+        if verdict == Verdict::Allow {
+            let attributes =
+                attributes.insert(serde_json::from_str(item.attributes).unwrap_or_default());
+            keep_known_about(context, snapshot, attributes)?;
+        }
+        Ok(Self {
+            item: CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?,
+            attributes,
+            grounding_token: grounding_token(context, &item, verdict),
+        })
     }
-    shown.insert("grounding_token".to_owned(), grounding_token(context, &item, verdict).into());
-    Ok(Value::Object(shown))
+
+    pub(super) fn id(&self) -> &str {
+        &self.item.facts.id
+    }
+
+    pub(super) fn title(&self) -> &'s str {
+        self.item.facts.title
+    }
 }
 
 /// Removes the subject item from attributes if the caller may not know of the item.
@@ -110,9 +132,4 @@ pub(super) fn standing<'s>(
         return Ok(None);
     }
     Ok(Some((place, snapshot.item(place)?)))
-}
-
-/// Id and title of an item, for a line of text.
-pub(super) fn said(item: &Value) -> (&str, &str) {
-    (item["id"].as_str().unwrap_or_default(), item["title"].as_str().unwrap_or_default())
 }

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 
 use engine::{Direction, EdgeFilter, EdgeId, EdgeView, ItemId, ReachedItem, Snapshot, WalkLimits};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::edges::{Relations, edge_json, which};
+use super::edges::{EdgeFacts, Relations, which};
 use crate::recall::arbitrate::RecallContext;
 use recalld_common::counted::counted;
 use recalld_common::scope::Scope;
 use recalld_recall::{Plan, Question, Room};
 use recalld_tool_framework::args::{Id, Int, Text, args, choices};
-use recalld_tool_framework::reading::{brief, find, seen_at};
+use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
@@ -72,6 +73,15 @@ pub(super) const GRAPH: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000003", "format": "mermaid"}"#,
 };
 
+/// An item in the picture.
+#[derive(Debug, Serialize)]
+struct NodeFacts<'s> {
+    #[serde(flatten)]
+    item: ItemSummary<'s>,
+    /// Number of edges from the nearest seed.
+    distance: usize,
+}
+
 fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Around::parse(raw)?;
     let snapshot = context.snapshot();
@@ -87,8 +97,8 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let mut room = Room::of(BYTES_MAX);
     let (mut nodes, mut touched) = (Vec::with_capacity(found.nodes.len()), Vec::new());
     for node in &found.nodes {
-        let mut shown = brief(context, &snapshot, node.address)?;
-        shown["distance"] = node.distance.into();
+        let item = ItemSummary::of(context, &snapshot, node.address)?;
+        let shown = NodeFacts { item, distance: node.distance };
         if !room.takes(&shown) {
             break;
         }
@@ -99,7 +109,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let (between, mut is_cut) = edges_between(&snapshot, shown, &which)?;
     let mut edges = Vec::with_capacity(between.len());
     for edge in &between {
-        let edge = edge_json(&snapshot, edge, "active")?;
+        let edge = EdgeFacts::of(&snapshot, edge, "active")?;
         if !room.takes(&edge) {
             break;
         }
@@ -157,15 +167,10 @@ fn edges_between<'s>(
     Ok((edges, false))
 }
 
-/// A string field of a node or an edge; empty if missing.
-fn word<'v>(value: &'v Value, name: &str) -> &'v str {
-    value[name].as_str().unwrap_or_default()
-}
-
 /// Label of a node: its title on one line, truncated. For a chunk, the label is the innermost heading, because all
 /// chunk titles of a document begin alike.
-fn label(node: &Value) -> String {
-    let title = word(node, "title").rsplit(" > ").next().unwrap_or_default();
+fn label(title: &str) -> String {
+    let title = title.rsplit(" > ").next().unwrap_or_default();
     let plain: Vec<char> = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if plain.len() <= LABEL_CHARS_MAX {
         return plain.into_iter().collect();
@@ -177,25 +182,23 @@ fn label(node: &Value) -> String {
 }
 
 /// Text with a line per node, followed by an indented line for each edge that starts there.
-fn in_lines(nodes: &[Value], edges: &[Value]) -> String {
+fn in_lines(nodes: &[NodeFacts<'_>], edges: &[EdgeFacts<'_>]) -> String {
     let title = |id: &str| {
-        let node = nodes.iter().find(|node| word(node, "id") == id);
-        node.map(label).unwrap_or_default()
+        let node = nodes.iter().find(|node| node.item.id == id);
+        node.map(|node| label(node.item.title)).unwrap_or_default()
     };
     let mut lines = String::new();
-    for node in nodes {
-        let id = word(node, "id");
-        lines.push_str(&format!("{} ({id})\n", label(node)));
-        for edge in edges.iter().filter(|edge| word(edge, "from_id") == id) {
-            let (relation, to) = (word(edge, "relation"), title(word(edge, "to_id")));
-            lines.push_str(&format!("  -[{relation}]-> {to}\n"));
+    for NodeFacts { item, .. } in nodes {
+        lines.push_str(&format!("{} ({})\n", label(item.title), item.id));
+        for edge in edges.iter().filter(|edge| edge.from_id == item.id) {
+            lines.push_str(&format!("  -[{}]-> {}\n", edge.relation, title(&edge.to_id)));
         }
     }
     lines
 }
 
 /// Mermaid flowchart. In quoted labels, special characters are replaced by Mermaid entity codes.
-fn mermaid(nodes: &[Value], edges: &[Value]) -> String {
+fn mermaid(nodes: &[NodeFacts<'_>], edges: &[EdgeFacts<'_>]) -> String {
     let quoted = |text: &str| {
         let mut quoted = String::new();
         for c in text.chars() {
@@ -210,28 +213,26 @@ fn mermaid(nodes: &[Value], edges: &[Value]) -> String {
         quoted
     };
     let mut picture = String::from("flowchart LR\n");
-    for node in nodes {
-        picture.push_str(&format!("  {}[\"{}\"]\n", word(node, "id"), quoted(&label(node))));
+    for NodeFacts { item, .. } in nodes {
+        picture.push_str(&format!("  {}[\"{}\"]\n", item.id, quoted(&label(item.title))));
     }
-    for edge in edges {
-        let (from, to) = (word(edge, "from_id"), word(edge, "to_id"));
-        let relation = quoted(word(edge, "relation"));
-        picture.push_str(&format!("  {from} -->|\"{relation}\"| {to}\n"));
+    for EdgeFacts { from_id, to_id, relation, .. } in edges {
+        picture.push_str(&format!("  {from_id} -->|\"{}\"| {to_id}\n", quoted(relation)));
     }
     picture
 }
 
 /// Graphviz DOT. In quoted strings, `"` and `\` are escaped.
-fn dot(nodes: &[Value], edges: &[Value]) -> String {
+fn dot(nodes: &[NodeFacts<'_>], edges: &[EdgeFacts<'_>]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut picture = String::from("digraph memory {\n  rankdir=LR;\n");
-    for node in nodes {
-        let (id, label) = (quoted(word(node, "id")), quoted(&label(node)));
+    for NodeFacts { item, .. } in nodes {
+        let (id, label) = (quoted(&item.id), quoted(&label(item.title)));
         picture.push_str(&format!("  {id} [label={label}];\n"));
     }
     for edge in edges {
-        let (from, to) = (quoted(word(edge, "from_id")), quoted(word(edge, "to_id")));
-        let relation = quoted(word(edge, "relation"));
+        let (from, to) = (quoted(&edge.from_id), quoted(&edge.to_id));
+        let relation = quoted(edge.relation);
         picture.push_str(&format!("  {from} -> {to} [label={relation}];\n"));
     }
     picture.push_str("}\n");
@@ -244,16 +245,15 @@ mod tests {
 
     #[test]
     fn a_long_label_is_cut_in_its_middle() {
-        let of = |title: &str| label(&json!({"title": title}));
-        assert_eq!(of("Guide > Chapter 2 > The lens\nof Gull Rock"), "The lens of Gull Rock");
+        assert_eq!(label("Guide > Chapter 2 > The lens\nof Gull Rock"), "The lens of Gull Rock");
         let exact = "x".repeat(LABEL_CHARS_MAX);
-        assert_eq!(of(&exact), exact);
+        assert_eq!(label(&exact), exact);
         let path = format!("server/{}/paths.rs", "src/".repeat(30));
-        let cut = of(&path);
+        let cut = label(&path);
         assert_eq!(cut.chars().count(), LABEL_CHARS_MAX, "{cut}");
         assert!(cut.starts_with("server/src/") && cut.ends_with("/paths.rs"), "{cut}");
         assert!(cut.contains(CUT), "{cut}");
         let wide = "\u{e9}".repeat(200);
-        assert_eq!(of(&wide).chars().count(), LABEL_CHARS_MAX);
+        assert_eq!(label(&wide).chars().count(), LABEL_CHARS_MAX);
     }
 }

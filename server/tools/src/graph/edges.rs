@@ -1,12 +1,12 @@
-//! Edge filters, and the JSON form of an edge.
+//! Edge filters, and the facts of an edge.
 
 use engine::{CorruptionError, EdgeFilter, EdgeView, ItemId, Snapshot};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use recalld_common::names;
 use recalld_recall::show;
 use recalld_tool_framework::args::{List, Text};
-use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Context, ServiceError};
 
 limit_table::limits! {
@@ -33,18 +33,44 @@ pub(super) fn which(
     })
 }
 
-pub(super) fn edge_json(
-    snapshot: &Snapshot,
-    edge: &EdgeView<'_>,
-    status: &str,
-) -> Result<Value, CorruptionError> {
-    let note = (!edge.note.is_empty()).then_some(edge.note);
-    Ok(without_nulls(json!({
-        "edge_id": names::edge(edge.id), "from_id": name_of(snapshot, edge.from)?,
-        "to_id": name_of(snapshot, edge.to)?, "relation": edge.relation,
-        "weight": show::score(edge.weight), "note": note,
-        "recorded_at": names::time(edge.recorded_at), "by": edge.recorded_by, "status": status,
-    })))
+/// An edge in an answer.
+#[derive(Debug, Serialize)]
+pub(super) struct EdgeFacts<'s> {
+    pub(super) edge_id: String,
+    pub(super) from_id: String,
+    pub(super) to_id: String,
+    pub(super) relation: &'s str,
+    weight: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'s str>,
+    recorded_at: String,
+    by: &'s str,
+    status: &'static str,
+}
+
+impl<'s> EdgeFacts<'s> {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        edge: &EdgeView<'s>,
+        status: &'static str,
+    ) -> Result<Self, CorruptionError> {
+        Ok(Self {
+            edge_id: names::edge(edge.id),
+            from_id: name_of(snapshot, edge.from)?,
+            to_id: name_of(snapshot, edge.to)?,
+            relation: edge.relation,
+            weight: show::score(edge.weight),
+            note: note_of(edge),
+            recorded_at: names::time(edge.recorded_at),
+            by: edge.recorded_by,
+            status,
+        })
+    }
+}
+
+/// The note of an edge; `None` if empty.
+pub(super) fn note_of<'s>(edge: &EdgeView<'s>) -> Option<&'s str> {
+    (!edge.note.is_empty()).then_some(edge.note)
 }
 
 /// Wire id of an item that an edge references.

@@ -2,9 +2,10 @@
 
 use engine::ledger::Effect;
 use engine::{Direction, EdgeDraft, EdgeFilter, EdgeId, ItemId, NEIGHBOURS_MAX, Snapshot};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::edges::{RELATION_CHARS_MAX, edge_json};
+use super::edges::{EdgeFacts, RELATION_CHARS_MAX};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Edge, Id, Real, Text, args};
@@ -64,10 +65,27 @@ pub(super) const UNLINK: Tool = Tool {
     example: r#"{"edge_id": "edg_0000000000000000000000000b", "reason": "it was wrong"}"#,
 };
 
+/// Idempotency record of both tools.
+#[derive(Debug, Serialize, Deserialize)]
+struct LinkRecord {
+    edge: String,
+    /// False if the edge existed before the call; `None` if the call removed the edge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<bool>,
+}
+
+/// The result of both tools.
+#[derive(Debug, Serialize)]
+struct LinkAnswer<'s> {
+    edge: EdgeFacts<'s>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<bool>,
+}
+
 fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewLink::parse(raw)?;
     let mut writing = Writing::begin(context, NEW, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    let tell: Tell<'_, LinkRecord> = &told;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -83,10 +101,10 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         may_change(context, field, &item)?;
     }
     if let Some(edge) = between(writing.snapshot(), (from, to), &relation)? {
-        let kept = json!({"edge": names::edge(edge), "created": false});
+        let record = LinkRecord { edge: names::edge(edge), created: Some(false) };
         let answer = match wanted.idempotency_key {
-            Some(_) => writing.commit(&kept, tell)?.or_overtaken("from_id")?,
-            None => told(writing.snapshot(), &kept)?,
+            Some(_) => writing.commit(&record, tell)?.or_overtaken("from_id")?,
+            None => told(writing.snapshot(), &record)?,
         };
         return Ok(answer.touching(Effect::Read, [from, to]));
     }
@@ -105,8 +123,8 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         valid_to: None,
         note: wanted.note.map(|note| note.0).unwrap_or_default(),
     });
-    let kept = json!({"edge": names::edge(edge), "created": true});
-    let answer = writing.commit(&kept, tell)?.or_overtaken("from_id")?;
+    let record = LinkRecord { edge: names::edge(edge), created: Some(true) };
+    let answer = writing.commit(&record, tell)?.or_overtaken("from_id")?;
     Ok(answer.touching(Effect::Written, [from, to]))
 }
 
@@ -139,7 +157,7 @@ fn between(
 fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Ended::parse(raw)?;
     let mut writing = Writing::begin(context, END, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(snapshot, kept);
+    let tell: Tell<'_, LinkRecord> = &told;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -151,8 +169,8 @@ fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         may_change(context, "edge_id", &item)?;
     }
     writing.bury(id.0, &wanted.reason.0, false);
-    let kept = json!({"edge": names::edge(id)});
-    let answer = writing.commit(&kept, tell)?.or_overtaken("edge_id")?;
+    let record = LinkRecord { edge: names::edge(id), created: None };
+    let answer = writing.commit(&record, tell)?.or_overtaken("edge_id")?;
     Ok(answer.touching(Effect::Written, ends))
 }
 
@@ -180,25 +198,20 @@ fn ends_of(
     Ok([edge.from, edge.to])
 }
 
-fn told(snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let id = names::parse_edge(kept["edge"].as_str().unwrap_or_default());
+fn told(snapshot: &Snapshot, record: &LinkRecord) -> Result<Answer, ServiceError> {
+    let id = names::parse_edge(&record.edge);
     let missing =
         || ServiceError::Missing { field: "edge_id", why: "it was erased since".to_owned() };
     let found = id.ok().map(|id| snapshot.find_edge(id)).transpose()?.flatten();
     let (edge, is_hidden) = found.ok_or_else(missing)?;
     let status = if is_hidden { "tombstoned" } else { "active" };
-    let shown = edge_json(snapshot, &edge, status)?;
-    let word = |name: &str| shown[name].as_str().unwrap_or_default();
-    let (from, to) = (word("from_id"), word("to_id"));
-    let how = match kept.get("created").and_then(Value::as_bool) {
+    let edge = EdgeFacts::of(snapshot, &edge, status)?;
+    let how = match record.created {
         Some(false) => "was there already",
         Some(true) => "is made",
         None => "is taken away",
     };
-    let text = format!("{} {how}: {from} -[{}]-> {to}", word("edge_id"), edge.relation);
-    let mut structured = json!({"edge": shown});
-    if let Some(created) = kept.get("created") {
-        structured["created"] = created.clone();
-    }
-    Ok(Answer::plain(structured, text))
+    let EdgeFacts { edge_id, from_id, to_id, relation, .. } = &edge;
+    let text = format!("{edge_id} {how}: {from_id} -[{relation}]-> {to_id}");
+    Ok(Answer::plain(json!(LinkAnswer { edge, created: record.created }), text))
 }

@@ -5,19 +5,18 @@ use engine::{
     Direction, EdgeFilter, ItemId, NEIGHBOURS_MAX, Neighbour, PathStep, RowAddress, Snapshot,
     WalkLimits,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::edges::{Relations, edge_json, which};
+use super::edges::{EdgeFacts, Relations, note_of, which};
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_recall::show;
 use recalld_tool_framework::args::{Id, Int, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
-use recalld_tool_framework::reading::{brief, find, seen_at};
-use recalld_tool_framework::results::{
-    BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
-};
+use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
+use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const LIST: &str = "graph_neighbors_tool";
@@ -124,45 +123,48 @@ fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let later =
         all.iter().filter(|it| last.as_ref().is_none_or(|last| is_after(&key_of(it), last)));
     let rows = later.map(|neighbour| {
-        let shown = neighbour_json(context, &snapshot, neighbour)?;
-        let line = line(&shown);
+        let shown = NeighbourRow::of(context, &snapshot, neighbour)?;
         let seen = seen_at(context, &snapshot, neighbour.address)?;
-        Ok(Row::new(key_of(neighbour), shown, line).touching([seen]))
+        Ok(Row::new(key_of(neighbour), json!(shown), shown.line()).touching([seen]))
     });
-    let page = paging.page(rows)?;
-    let ends = page.next_cursor.is_none();
-    let mut answer = page.into_answer("neighbors", "Nothing is linked with it.");
-    if ends && !is_whole {
-        answer.structured["truncated"] = true.into();
-        answer.structured["bounds"] = json!({"neighbors": NEIGHBOURS_MAX});
+    let bounds = json!({"neighbors": NEIGHBOURS_MAX});
+    let page = paging.page(rows)?.cut_on_last(!is_whole, bounds);
+    Ok(page.into_answer("neighbors", "Nothing is linked with it."))
+}
+
+/// An edge of the item, with the item at the other end.
+#[derive(Debug, Serialize)]
+struct NeighbourRow<'s> {
+    edge_id: String,
+    relation: &'s str,
+    direction: &'static str,
+    weight: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'s str>,
+    item: ItemSummary<'s>,
+}
+
+impl<'s> NeighbourRow<'s> {
+    fn of(
+        context: &Context<'_>,
+        snapshot: &'s Snapshot,
+        neighbour: &Neighbour<'s>,
+    ) -> Result<Self, ServiceError> {
+        let edge = &neighbour.edge;
+        Ok(Self {
+            edge_id: names::edge(edge.id),
+            relation: edge.relation,
+            direction: neighbour.direction.name(),
+            weight: show::score(edge.weight),
+            note: note_of(edge),
+            item: ItemSummary::of(context, snapshot, neighbour.address)?,
+        })
     }
-    Ok(answer)
-}
 
-fn neighbour_json(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    neighbour: &Neighbour<'_>,
-) -> Result<Value, ServiceError> {
-    let edge = &neighbour.edge;
-    Ok(without_nulls(json!({
-        "edge_id": names::edge(edge.id), "relation": edge.relation,
-        "direction": neighbour.direction.name(), "weight": show::score(edge.weight),
-        "note": (!edge.note.is_empty()).then_some(edge.note),
-        "item": brief(context, snapshot, neighbour.address)?,
-    })))
-}
-
-fn line(neighbour: &Value) -> String {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let arrow = if neighbour["direction"] == "out" { "->" } else { "<-" };
-    let item = &neighbour["item"];
-    format!(
-        "{arrow} {}: {} ({})\n",
-        word(&neighbour["relation"]),
-        word(&item["title"]),
-        word(&item["id"])
-    )
+    fn line(&self) -> String {
+        let arrow = if self.direction == Direction::Out.name() { "->" } else { "<-" };
+        format!("{arrow} {}: {} ({})\n", self.relation, self.item.title, self.item.id)
+    }
 }
 
 fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
@@ -185,33 +187,40 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
     let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
     let places = places.collect::<Result<Vec<RowAddress>, ServiceError>>()?;
-    let items = places.iter().map(|&place| brief(context, &snapshot, place));
-    let items = items.collect::<Result<Vec<Value>, ServiceError>>()?;
+    let items = places.iter().map(|&place| ItemSummary::of(context, &snapshot, place));
+    let items = items.collect::<Result<Vec<_>, ServiceError>>()?;
     let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
     let touched = seen.collect::<Result<Vec<TouchedItem>, ServiceError>>()?;
-    let edges = steps.iter().map(|step| step_json(&snapshot, step));
-    let edges = edges.collect::<Result<Vec<Value>, ServiceError>>()?;
+    let edges = steps.iter().map(|step| edge_of(&snapshot, step));
+    let edges = edges.collect::<Result<Vec<_>, ServiceError>>()?;
     let text = in_words(&items, &steps, &edges);
-    structured["items"] = items.into();
-    structured["edges"] = edges.into();
+    structured["items"] = json!(items);
+    structured["edges"] = json!(edges);
     Ok(Answer { touched, ..Answer::plain(structured, text) })
 }
 
-fn step_json(snapshot: &Snapshot, step: &PathStep) -> Result<Value, ServiceError> {
-    let Some((edge, _)) = snapshot.find_edge(step.edge)? else { return Ok(Value::Null) };
-    Ok(edge_json(snapshot, &edge, "active")?)
+/// The edge of a step; `None` if it was erased meanwhile.
+fn edge_of<'s>(
+    snapshot: &'s Snapshot,
+    step: &PathStep,
+) -> Result<Option<EdgeFacts<'s>>, ServiceError> {
+    let found = snapshot.find_edge(step.edge)?;
+    Ok(found.map(|(edge, _)| EdgeFacts::of(snapshot, &edge, "active")).transpose()?)
 }
 
-fn in_words(items: &[Value], steps: &[PathStep], edges: &[Value]) -> String {
-    let title = |item: &Value| item["title"].as_str().unwrap_or_default().to_owned();
-    let mut text = items.first().map(title).unwrap_or_default();
+fn in_words(
+    items: &[ItemSummary<'_>],
+    steps: &[PathStep],
+    edges: &[Option<EdgeFacts<'_>>],
+) -> String {
+    let mut text = items.first().map(|item| item.title.to_owned()).unwrap_or_default();
     for ((step, edge), item) in steps.iter().zip(edges).zip(items.iter().skip(1)) {
-        let relation = edge["relation"].as_str().unwrap_or_default();
+        let relation = edge.as_ref().map(|edge| edge.relation).unwrap_or_default();
         let way = match step.direction {
             Direction::Out => format!("-[{relation}]->"),
             Direction::In => format!("<-[{relation}]-"),
         };
-        text.push_str(&format!(" {way} {}", title(item)));
+        text.push_str(&format!(" {way} {}", item.title));
     }
     text
 }

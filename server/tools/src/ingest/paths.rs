@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use engine::ledger::Effect;
 use engine::{Batch, ItemId, Sensitivity, WriteError};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use recalld_common::counted::counted;
 use recalld_fs_util::roots::Roots;
@@ -104,14 +105,21 @@ fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     structured["dry_run"] = request.dry_run.into();
     let text = readable(&report, request.dry_run);
     if let Some(keyed) = keyed.filter(|_| !request.dry_run && !report.cancelled) {
-        let kept = json!({"structured": structured, "text": text});
-        if let Some(first) = remember(context, &keyed, &kept)? {
+        let record = PathsRecord { structured: structured.clone(), text: text.clone() };
+        if let Some(first) = remember(context, &keyed, &record)? {
             return Ok(first);
         }
     }
     let answer = Answer::plain(structured, text);
     let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
     Ok(answer.touching(Effect::Written, report.documents))
+}
+
+/// Idempotency record: the response itself.
+#[derive(Serialize, Deserialize)]
+struct PathsRecord {
+    structured: Value,
+    text: String,
 }
 
 /// Response of an earlier call with this idempotency key. The stored response contains only paths and counts, which
@@ -121,20 +129,17 @@ fn first_answer(
     keyed: Option<&Keyed>,
 ) -> Result<Option<Answer>, ServiceError> {
     let snapshot = context.snapshot();
-    let kept = keyed.map(|keyed| keyed.first_answer(&snapshot)).transpose()?.flatten();
-    Ok(kept.map(|mut kept| {
-        let text = kept["text"].as_str().unwrap_or_default().to_owned();
-        Answer::plain(kept["structured"].take(), text)
-    }))
+    let record = keyed.map(|keyed| keyed.first_record(&snapshot)).transpose()?.flatten();
+    Ok(record.map(|PathsRecord { structured, text }| Answer::plain(structured, text)))
 }
 
 /// Stores the response for repeats. If another call with this idempotency key was first, returns its response.
 fn remember(
     context: &Context<'_>,
     keyed: &Keyed,
-    kept: &Value,
+    record: &PathsRecord,
 ) -> Result<Option<Answer>, ServiceError> {
-    let item = keyed.remember(context, NAME, kept);
+    let item = keyed.remember(context, NAME, record);
     let store = &context.workspace.store;
     match store.write(Batch { items: vec![item], ..Batch::default() }) {
         Ok(_) => Ok(None),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use engine::{ItemId, Sensitivity, Snapshot, Status};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, Lying, each_document, going, lies_in, meant};
@@ -98,9 +99,50 @@ struct Found {
 
 /// Bounded list of rows with their total count.
 struct List {
-    rows: Vec<Value>,
+    rows: Vec<FileRow>,
     count: u64,
     room: Room,
+}
+
+/// A file in a list.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct FileRow {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document_id: Option<String>,
+    /// Number of items to tombstone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<usize>,
+    /// Reason why nothing is known of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+/// The result, which is also the idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct SweepRecord {
+    missing: Vec<FileRow>,
+    missing_count: u64,
+    returned: Vec<FileRow>,
+    returned_count: u64,
+    changed: Vec<FileRow>,
+    changed_count: u64,
+    unreachable: Vec<FileRow>,
+    unreachable_count: u64,
+    unchanged: u64,
+    dry_run: bool,
+    truncated: bool,
+}
+
+impl FileRow {
+    fn of(lying: &Lying<'_>) -> Self {
+        let document_id = Some(names::of_item(&lying.item));
+        Self { path: lying.path.clone(), document_id, ..Self::default() }
+    }
+
+    fn unreachable(lying: &Lying<'_>, why: String) -> Self {
+        Self { path: lying.path.clone(), why: Some(why), ..Self::default() }
+    }
 }
 
 impl Default for List {
@@ -110,7 +152,7 @@ impl Default for List {
 }
 
 impl List {
-    fn add(&mut self, row: Value) {
+    fn add(&mut self, row: FileRow) {
         self.count += 1;
         if self.rows.len() < LISTED_MAX && self.room.takes(&row) {
             self.rows.push(row);
@@ -125,24 +167,24 @@ impl List {
 fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Sweep::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|_, kept| Ok(told(kept));
+    let tell: Tell<'_, SweepRecord> = &|_, record| Ok(told(record));
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let found =
         look(context, &context.snapshot(), wanted.path_prefix.as_ref().map(|it| it.0.as_str()))?;
     if wanted.dry_run {
-        return Ok(told(&found.to_json(true)));
+        return Ok(told(&found.record(true)));
     }
     bring_back(context, &found)?;
     for id in &found.going {
         writing.bury(id.0, REASON, false);
     }
-    let kept = found.to_json(false);
+    let record = found.record(false);
     if found.going.is_empty() && wanted.idempotency_key.is_none() {
-        return Ok(told(&kept));
+        return Ok(told(&record));
     }
-    writing.commit(&kept, tell)?.or_overtaken("path_prefix")
+    writing.commit(&record, tell)?.or_overtaken("path_prefix")
 }
 
 fn look(
@@ -197,17 +239,16 @@ impl Found {
         disk: &mut Disk<'_>,
         lying: &Lying<'_>,
     ) -> Result<(), ServiceError> {
-        let (path, id) = (&lying.path, names::of_item(&lying.item));
         match disk.now(context, lying)? {
             Now::Same => self.unchanged += 1,
-            Now::Changed => self.changed.add(json!({"path": path, "document_id": id})),
-            Now::Unreachable(why) => self.unreachable.add(json!({"path": path, "why": why})),
+            Now::Changed => self.changed.add(FileRow::of(lying)),
+            Now::Unreachable(why) => self.unreachable.add(FileRow::unreachable(lying, why)),
             Now::Gone => {
                 let items =
                     match going(context, snapshot, "path_prefix", (lying.item.id, lying.place)) {
                         Ok(items) => items,
                         Err(ServiceError::Argument { why, .. }) => {
-                            self.unreachable.add(json!({"path": path, "why": why}));
+                            self.unreachable.add(FileRow::unreachable(lying, why));
                             return Ok(());
                         }
                         Err(error) => return Err(error),
@@ -216,7 +257,7 @@ impl Found {
                     self.truncated = true;
                     return Ok(());
                 }
-                self.missing.add(json!({"path": path, "document_id": id, "items": items.len()}));
+                self.missing.add(FileRow { items: Some(items.len()), ..FileRow::of(lying) });
                 self.going.extend(items.into_keys());
             }
         }
@@ -243,21 +284,27 @@ impl Found {
             self.truncated = true;
             return Ok(());
         }
-        self.returned.add(json!({"path": lying.path, "document_id": names::of_item(&lying.item)}));
+        self.returned.add(FileRow::of(lying));
         self.coming.entry(asked_of(&lying.item)).or_default().push(lying.path.clone());
         Ok(())
     }
 
-    fn to_json(&self, dry_run: bool) -> Value {
-        let lists = [&self.missing, &self.returned, &self.changed, &self.unreachable];
-        json!({
-            "missing": self.missing.rows, "missing_count": self.missing.count,
-            "returned": self.returned.rows, "returned_count": self.returned.count,
-            "changed": self.changed.rows, "changed_count": self.changed.count,
-            "unreachable": self.unreachable.rows, "unreachable_count": self.unreachable.count,
-            "unchanged": self.unchanged, "dry_run": dry_run,
-            "truncated": self.truncated || lists.iter().any(|list| list.is_cut()),
-        })
+    fn record(&self, dry_run: bool) -> SweepRecord {
+        let Self { missing, returned, changed, unreachable, .. } = self;
+        let lists = [missing, returned, changed, unreachable];
+        SweepRecord {
+            missing: missing.rows.clone(),
+            missing_count: missing.count,
+            returned: returned.rows.clone(),
+            returned_count: returned.count,
+            changed: changed.rows.clone(),
+            changed_count: changed.count,
+            unreachable: unreachable.rows.clone(),
+            unreachable_count: unreachable.count,
+            unchanged: self.unchanged,
+            dry_run,
+            truncated: self.truncated || lists.iter().any(|list| list.is_cut()),
+        }
     }
 }
 
@@ -360,23 +407,29 @@ fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ServiceError> 
     Ok(())
 }
 
-fn told(kept: &Value) -> Answer {
-    let mut text = if kept["dry_run"] == true { "(dry run) ".to_owned() } else { String::new() };
+fn told(record: &SweepRecord) -> Answer {
+    let mut text = if record.dry_run { "(dry run) ".to_owned() } else { String::new() };
     text.push_str(&format!(
         "{} missing, {} returned, {} changed, {} unreachable, {} as they are",
-        kept["missing_count"],
-        kept["returned_count"],
-        kept["changed_count"],
-        kept["unreachable_count"],
-        kept["unchanged"],
+        record.missing_count,
+        record.returned_count,
+        record.changed_count,
+        record.unreachable_count,
+        record.unchanged,
     ));
-    for name in ["missing", "returned", "changed", "unreachable"] {
-        for row in kept[name].as_array().into_iter().flatten() {
-            text.push_str(&format!("\n{name}: {}", row["path"].as_str().unwrap_or_default()));
-            if let Some(why) = row["why"].as_str() {
+    let lists = [
+        ("missing", &record.missing),
+        ("returned", &record.returned),
+        ("changed", &record.changed),
+        ("unreachable", &record.unreachable),
+    ];
+    for (name, rows) in lists {
+        for row in rows {
+            text.push_str(&format!("\n{name}: {}", row.path));
+            if let Some(why) = &row.why {
                 text.push_str(&format!(" ({why})"));
             }
         }
     }
-    Answer::plain(kept.clone(), text)
+    Answer::plain(json!(record), text)
 }

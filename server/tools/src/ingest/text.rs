@@ -2,12 +2,12 @@
 
 use engine::ledger::Effect;
 use engine::{Sensitivity, Snapshot, WriteError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::paths::may_write;
 use crate::docstore::DocumentFacts;
 use recalld_common::counted::counted;
-use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_documents::{Format, detect};
 use recalld_ingest::given;
@@ -15,9 +15,8 @@ use recalld_ingest::given::{Given, NotTaken, Taken};
 use recalld_ingest::job::JobError;
 use recalld_tool_framework::args::{Text, args, choices, refuse_blank};
 use recalld_tool_framework::idempotency::Keyed;
-use recalld_tool_framework::reading::written;
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::writing::{Key, kept_id};
+use recalld_tool_framework::writing::{Key, StoredId};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
 const NAME: &str = "ingest_text_tool";
@@ -93,8 +92,9 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         by: &context.caller.principal,
         via: NAME,
     };
-    let beside =
-        |taken: &Taken| keyed.as_ref().map(|keyed| keyed.remember(context, NAME, &kept(taken)));
+    let beside = |taken: &Taken| {
+        keyed.as_ref().map(|keyed| keyed.remember(context, NAME, &TextRecord::of(taken)))
+    };
     let taken = match given::take(&context.workspace.encoders, &given, beside, &|| {
         !context.is_over()
     }) {
@@ -110,7 +110,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         }
         Err(NotTaken::Failed(error)) => return Err(super::paths::failed(error)),
     };
-    let answer = told(context, &context.snapshot(), &kept(&taken))?;
+    let answer = told(context, &context.snapshot(), &TextRecord::of(&taken))?;
     let answer = answer.raising(taken.raised, &taken.held.kinds);
     let answer = answer.lowering(taken.is_lowered.then_some(taken.document));
     Ok(if taken.is_unchanged { answer } else { answer.touching(Effect::Written, [taken.document]) })
@@ -126,15 +126,47 @@ fn refuse_odd(text: &str) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Fields stored for repeats of the call: ids and counts.
-fn kept(taken: &Taken) -> Value {
-    let secrets = taken.held.listed.iter();
-    let secrets: Vec<Value> =
-        secrets.map(|(line, kind)| json!({"line": line, "kind": kind.name()})).collect();
-    json!({
-        "id": names::item("document", taken.document), "items": taken.items, "unchanged": taken.is_unchanged,
-        "secrets": secrets,
-    })
+/// Idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct TextRecord {
+    id: StoredId,
+    items: usize,
+    unchanged: bool,
+    #[serde(default)]
+    secrets: Vec<SecretLine>,
+}
+
+/// Line and kind of a found secret.
+#[derive(Debug, Serialize, Deserialize)]
+struct SecretLine {
+    line: u32,
+    kind: String,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct TextAnswer<'s> {
+    document: DocumentFacts<'s>,
+    items: usize,
+    unchanged: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    secrets: &'s [SecretLine],
+}
+
+impl TextRecord {
+    fn of(taken: &Taken) -> Self {
+        let secrets = taken.held.listed.iter();
+        let secret = |(line, kind): &(u32, recalld_secret_scan::Kind)| SecretLine {
+            line: *line,
+            kind: kind.name().to_owned(),
+        };
+        Self {
+            id: StoredId::of("document", taken.document),
+            items: taken.items,
+            unchanged: taken.is_unchanged,
+            secrets: secrets.map(secret).collect(),
+        }
+    }
 }
 
 fn first_answer(
@@ -142,24 +174,25 @@ fn first_answer(
     snapshot: &Snapshot,
     keyed: Option<&Keyed>,
 ) -> Result<Option<Answer>, ServiceError> {
-    let kept = keyed.map(|keyed| keyed.first_answer(snapshot)).transpose()?.flatten();
-    kept.map(|kept| told(context, snapshot, &kept)).transpose()
+    let record = keyed.map(|keyed| keyed.first_record(snapshot)).transpose()?.flatten();
+    record.map(|record| told(context, snapshot, &record)).transpose()
 }
 
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let (place, _) = written(snapshot, "idempotency_key", kept_id(&kept["id"])?)?;
-    let document = json!(DocumentFacts::shown(context, snapshot, place)?);
-    let word = |name: &str| document[name].as_str().unwrap_or_default();
-    let how = if kept["unchanged"] == true { "is stored as it is" } else { "is stored" };
-    let items = counted(&kept["items"], "item");
-    let mut text = format!("{} {how}: {}, {items}", word("document_id"), word("title"));
-    let mut structured =
-        json!({"document": document, "items": kept["items"], "unchanged": kept["unchanged"]});
-    if kept["secrets"].as_array().is_some_and(|secrets| !secrets.is_empty()) {
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &TextRecord,
+) -> Result<Answer, ServiceError> {
+    let TextRecord { id, items, unchanged, secrets } = record;
+    let document = DocumentFacts::shown(context, snapshot, id.find(snapshot)?.0)?;
+    let how = if *unchanged { "is stored as it is" } else { "is stored" };
+    let (name, title) = (&document.document_id, document.title);
+    let mut text = format!("{name} {how}: {title}, {}", counted(items, "item"));
+    if !secrets.is_empty() {
         text.push_str("\nIt holds secrets; what holds them is restricted.");
-        structured["secrets"] = kept["secrets"].clone();
     }
-    Ok(Answer::plain(structured, text))
+    let shown = TextAnswer { document, items: *items, unchanged: *unchanged, secrets };
+    Ok(Answer::plain(json!(shown), text))
 }
 
 /// Format of a text. For code, the language is detected from the URI or the first line.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use engine::{ItemId, Status};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::beneath::{ITEMS_MAX, each_document, going, lies_in, meant};
@@ -54,17 +55,31 @@ pub(super) const ROW: Tool = Tool {
 };
 
 /// A path of the call, and the number of documents and items that it selected.
+#[derive(Debug, Serialize, Deserialize)]
 struct Taking {
     path: String,
+    #[serde(skip)]
     meant: Vec<String>,
     documents: usize,
     items: usize,
 }
 
+/// The result, which is also the idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct TombstoneRecord {
+    paths: Vec<Taking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths_left_out: Option<usize>,
+    documents: usize,
+    items: usize,
+    truncated: bool,
+    dry_run: bool,
+}
+
 fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Paths::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|_, kept| Ok(told(kept));
+    let tell: Tell<'_, TombstoneRecord> = &|_, record| Ok(told(record));
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -101,34 +116,30 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
         },
     )?;
     let mut room = Room::of(PATHS_BYTES_MAX);
-    let mut paths: Vec<Value> = taking
-        .iter()
-        .map(|it| json!({"path": it.path, "documents": it.documents, "items": it.items}))
-        .collect();
-    paths.retain(|path| room.takes(path));
-    let mut kept = json!({
-        "paths": paths, "documents": documents, "items": all.len(), "truncated": truncated, "dry_run": wanted.dry_run,
-    });
-    if room.left_out() > 0 {
-        kept["paths_left_out"] = room.left_out().into();
-    }
+    taking.retain(|path| room.takes(path));
+    let record = TombstoneRecord {
+        paths: taking,
+        paths_left_out: (room.left_out() > 0).then_some(room.left_out()),
+        documents,
+        items: all.len(),
+        truncated,
+        dry_run: wanted.dry_run,
+    };
     if wanted.dry_run || all.is_empty() && wanted.idempotency_key.is_none() {
-        return Ok(told(&kept));
+        return Ok(told(&record));
     }
     all.iter().for_each(|id| writing.bury(id.0, &wanted.reason.0, false));
-    writing.commit(&kept, tell)?.or_overtaken("paths")
+    writing.commit(&record, tell)?.or_overtaken("paths")
 }
 
-fn told(kept: &Value) -> Answer {
-    let mut text = if kept["dry_run"] == true { "(dry run) ".to_owned() } else { String::new() };
-    let taken = |row: &Value| {
-        let [documents, items] = [&row["documents"], &row["items"]];
+fn told(record: &TombstoneRecord) -> Answer {
+    let mut text = if record.dry_run { "(dry run) ".to_owned() } else { String::new() };
+    let taken = |documents: usize, items: usize| {
         format!("{}, {}", counted(documents, "document"), counted(items, "item"))
     };
-    text.push_str(&taken(kept));
-    for path in kept["paths"].as_array().into_iter().flatten() {
-        let name = path["path"].as_str().unwrap_or_default();
-        text.push_str(&format!("\n{name}: {}", taken(path)));
+    text.push_str(&taken(record.documents, record.items));
+    for Taking { path, documents, items, .. } in &record.paths {
+        text.push_str(&format!("\n{path}: {}", taken(*documents, *items)));
     }
-    Answer::plain(kept.clone(), text)
+    Answer::plain(json!(record), text)
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::Effect;
 use engine::{ItemId, ItemView, RowAddress, Snapshot, Status, Throttle};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
@@ -18,10 +19,10 @@ use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
 use recalld_store_admin::{KeepError, backups_known, goes_with, note_far, noted, waiting_in};
 use recalld_tool_framework::args::{Id, Text, args, choices};
-use recalld_tool_framework::reading::{brief, find, seen_at};
+use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
 use recalld_tool_framework::records::{Record, versions};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::writing::{Key, Tell, Writing, kept_id, may_change, refuse_secret};
+use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, may_change, refuse_secret};
 use recalld_tool_framework::{
     ANSWER_KIND, Answer, Change, Context, Refused, ServiceError, Tool, governed, touched,
 };
@@ -81,10 +82,31 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000001", "reason": "no longer needed"}"#,
 };
 
+/// Idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct ForgetRecord {
+    id: StoredId,
+    mode: String,
+    forgotten: usize,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct ForgetAnswer<'r> {
+    item_id: &'r str,
+    status: &'static str,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gone_by: Option<String>,
+    forgotten: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backups_waiting: Option<usize>,
+}
+
 fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Forget::parse(raw)?;
     let mut writing = Writing::begin(context, FORGET, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| told(context, snapshot, kept);
+    let tell: Tell<'_, ForgetRecord> = &|snapshot, record| told(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -95,16 +117,20 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     for id in going.items.keys() {
         writing.bury(id.0, &wanted.reason.0, erase);
     }
-    let kept = json!({"id": going.name, "mode": wanted.mode.name(), "forgotten": going.count});
+    let record = ForgetRecord {
+        id: going.id.clone(),
+        mode: wanted.mode.name().to_owned(),
+        forgotten: going.count,
+    };
     if !erase {
-        return writing.commit(&kept, tell)?.or_overtaken("item_id");
+        return writing.commit(&record, tell)?.or_overtaken("item_id");
     }
-    let commit = || writing.commit(&kept, tell)?.or_overtaken("item_id");
+    let commit = || writing.commit(&record, tell)?.or_overtaken("item_id");
     let hidden = hidden_everywhere(context, &going, commit)?;
     // On an error, the store's maintenance retries the removal. The item is already hidden, and `told` reports that
     // some of its bytes remain.
     let _goes_on_later = context.workspace.store.erase_pending(&UntilTold(context));
-    let mut answer = told(context, &context.workspace.store.snapshot(), &kept)?;
+    let mut answer = told(context, &context.workspace.store.snapshot(), &record)?;
     answer.touched = going.items.keys().map(|&id| touched(Effect::Erased, id)).collect();
     answer.touched.extend(hidden.touched);
     Ok(answer)
@@ -131,8 +157,8 @@ pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<A
 
 /// The items that a call forgets.
 struct Going {
-    /// Wire id of the requested item.
-    name: String,
+    /// The requested item.
+    id: StoredId,
     /// All items to forget. An erasure includes the stored responses that name one of these items.
     items: BTreeMap<ItemId, RowAddress>,
     /// Number of user items in `items`.
@@ -166,7 +192,7 @@ impl Going {
             may_change(context, "item_id", &one)?;
             may_erase(context, &one, erase)?;
         }
-        Ok(Self { name: names::of_item(&item), items, count })
+        Ok(Self { id: StoredId::of(item.kind, id), items, count })
     }
 
     /// Preview: the first items by name, the requested item before all others.
@@ -186,10 +212,10 @@ impl Going {
             }
             if snapshot.item(place)?.kind != ANSWER_KIND {
                 answer.touched.push(seen_at(context, snapshot, place)?);
-                items.push(brief(context, snapshot, place)?);
+                items.push(ItemSummary::of(context, snapshot, place)?);
             }
         }
-        answer.text = format!("{} would go: {}.", self.name, counted(self.count, "item"));
+        answer.text = format!("{} would go: {}.", self.id.as_str(), counted(self.count, "item"));
         let backups = match erase && context.is_local() {
             true => Some(backups_known(context.services.data).map_err(ServiceError::Unwritable)?),
             false => None,
@@ -272,25 +298,32 @@ impl Throttle for UntilTold<'_> {
 }
 
 /// Response from the current state of the store.
-fn told(context: &Context<'_>, snapshot: &Snapshot, kept: &Value) -> Result<Answer, ServiceError> {
-    let id = kept_id(&kept["id"])?;
+fn told(
+    context: &Context<'_>,
+    snapshot: &Snapshot,
+    record: &ForgetRecord,
+) -> Result<Answer, ServiceError> {
+    let id = record.id.parse()?;
     let stones = snapshot.tombstones(id.0)?;
     let at = stones.last().map_or_else(|| context.services.clock.now(), |stone| stone.at);
-    let mut shown = json!({
-        "item_id": kept["id"], "status": "tombstoned", "at": names::time(at),
-        "forgotten": kept["forgotten"],
-    });
-    if kept["mode"] == Mode::Erase.name() {
+    let mut shown = ForgetAnswer {
+        item_id: record.id.as_str(),
+        status: "tombstoned",
+        at: names::time(at),
+        gone_by: None,
+        forgotten: record.forgotten,
+        backups_waiting: None,
+    };
+    if record.mode == Mode::Erase.name() {
         let pending = context.workspace.store.erasures_pending()?;
         let is_gone = pending == 0 && snapshot.find(id)?.is_none();
         let now = names::time(context.services.clock.now());
-        shown["status"] = if is_gone { "erased" } else { "erasing" }.into();
-        shown["gone_by"] = json!(is_gone.then_some(now));
-        shown["backups_waiting"] = json!(backups_waiting(context, id)?);
+        shown.status = if is_gone { "erased" } else { "erasing" };
+        shown.gone_by = is_gone.then_some(now);
+        shown.backups_waiting = backups_waiting(context, id)?;
     }
-    let word = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-    let text = format!("{} is {}, as of {}.", word("item_id"), word("status"), word("at"));
-    Ok(Answer::plain(without_nulls(shown), text))
+    let text = format!("{} is {}, as of {}.", shown.item_id, shown.status, shown.at);
+    Ok(Answer::plain(json!(shown), text))
 }
 
 /// Number of backups that still contain an item; `None` for workspaces other than the default workspace, whose backups

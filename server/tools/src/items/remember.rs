@@ -2,6 +2,7 @@
 
 use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
 use half::f16;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::get::SHOWN_TEXT_BYTES_MAX;
@@ -12,10 +13,10 @@ use recalld_embedding::embed::embedded_text;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_tool_framework::args::{Id, List, SourceGiven, Text, Time, args, refuse_blank};
-use recalld_tool_framework::reading::{cut_text, find, written};
+use recalld_tool_framework::reading::{CutFacts, find};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{
-    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+    Key, SECRETS_FOUND, StoredId, Tell, Writing, first_line, may_change,
 };
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
@@ -66,12 +67,28 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"text": "We use epoll, not io_uring: the fleet's kernels are old."}"#,
 };
 
+/// Idempotency record.
+#[derive(Debug, Serialize, Deserialize)]
+struct RememberRecord {
+    id: StoredId,
+    possible_duplicates: Vec<Duplicate>,
+}
+
+/// An item that may say the same.
+#[derive(Debug, Serialize, Deserialize)]
+struct Duplicate {
+    id: String,
+    title: String,
+    score: Value,
+}
+
 fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
     refuse_blank("text", &wanted.text.0)?;
-    let mut writing = Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
+    let mut writing =
+        Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw).telling_secrets();
+    let tell: Tell<'_, RememberRecord> = &|snapshot, record| stored(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -81,39 +98,30 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     };
     let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
     let embedding = writing.view().embedder.embed(&embedded_text(&title, &wanted.text.0));
-    let duplicates = possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
+    let possible_duplicates =
+        possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
     let source = wanted.source.as_ref().map(|given| writing.add_source(source_of(given)));
     let kind = wanted.kind.0.clone();
     let item = draft(wanted, title, &embedding, before);
     let id = writing.add(ItemDraft { source, ..item })?;
-    let kept = json!({"id": names::item(&kind, id), "possible_duplicates": duplicates});
-    writing.commit(&kept, tell)?.or_overtaken("idempotency_key")
+    let record = RememberRecord { id: StoredId::of(&kind, id), possible_duplicates };
+    writing.commit(&record, tell)?.or_overtaken("idempotency_key")
 }
 
 fn stored(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    kept: &Value,
+    record: &RememberRecord,
 ) -> Result<Answer, ServiceError> {
-    let id = kept_id(&kept["id"])?;
-    let (place, found) = written(snapshot, "idempotency_key", id)?;
+    let (place, found) = record.id.find(snapshot)?;
     let verdict = context.judge(&found, Action::Read).0;
-    let mut item = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    cut_text(&mut item, SHOWN_TEXT_BYTES_MAX);
-    let title = item["title"].as_str().unwrap_or_default();
-    let mut text = format!("Remembered as {}: {title}", kept["id"].as_str().unwrap_or_default());
-    for duplicate in kept["possible_duplicates"].as_array().into_iter().flatten() {
-        text.push_str(&format!(
-            "\nMay say the same: {} ({}, cosine {})",
-            duplicate["title"].as_str().unwrap_or_default(),
-            duplicate["id"].as_str().unwrap_or_default(),
-            duplicate["score"],
-        ));
+    let item = CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
+    let mut text = format!("Remembered as {}: {}", record.id.as_str(), item.facts.title);
+    for Duplicate { id, title, score } in &record.possible_duplicates {
+        text.push_str(&format!("\nMay say the same: {title} ({id}, cosine {score})"));
     }
-    let structured = json!({"item": item, "possible_duplicates": kept["possible_duplicates"]});
-    let mut answer = Answer::plain(structured, text);
-    tell_secrets(&mut answer, kept);
-    Ok(answer)
+    let structured = json!({"item": item, "possible_duplicates": record.possible_duplicates});
+    Ok(Answer::plain(structured, text))
 }
 
 /// Rejects kinds reserved for the service's own records.
@@ -179,7 +187,7 @@ fn possible_duplicates(
     snapshot: &Snapshot,
     wanted: &Remember,
     embedding: &[f32],
-) -> Result<Value, ServiceError> {
+) -> Result<Vec<Duplicate>, ServiceError> {
     let hidden = context.hidden(snapshot)?;
     let filter = Filter { current_only: true, mask: hidden, ..Filter::default() };
     let near = snapshot.nearest(
@@ -198,9 +206,11 @@ fn possible_duplicates(
         {
             continue;
         }
-        shown.push(json!({
-            "id": names::of_item(&item), "title": item.title, "score": show::score(hit.score),
-        }));
+        shown.push(Duplicate {
+            id: names::of_item(&item),
+            title: item.title.to_owned(),
+            score: show::score(hit.score),
+        });
     }
-    Ok(Value::Array(shown))
+    Ok(shown)
 }

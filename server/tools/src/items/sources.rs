@@ -14,7 +14,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::Room;
 use recalld_tool_framework::args::{Source, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
-use recalld_tool_framework::reading::{brief, seen};
+use recalld_tool_framework::reading::{ItemSummary, seen};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
@@ -112,10 +112,10 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     })?;
     let rows = top.into_sorted().into_iter().map(|(at, Reverse(id))| {
         let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
-        let row = Known::of(context, &snapshot, id)?.shown(&source);
-        let line =
-            format!("{} {} ({})\n", names::source(id), source.uri, counted(&row["items"], "item"));
-        Ok(Row::new((at.0, id.to_string()), row, line))
+        let known = Known::of(context, &snapshot, id)?;
+        let items = counted(known.items.len(), "item");
+        let line = format!("{} {} ({items})\n", names::source(id), source.uri);
+        Ok(Row::new((at.0, id.to_string()), known.shown(&source), line))
     });
     Ok(paging.page(rows)?.into_answer("sources", "No such sources."))
 }
@@ -199,7 +199,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let mut room = Room::of(PAGE_BYTES_MAX);
     let mut items = Vec::new();
     for (id, place, verdict) in known.items.iter().take(SOURCE_ITEMS_MAX) {
-        let row = brief(context, &snapshot, *place)?;
+        let row = ItemSummary::of(context, &snapshot, *place)?;
         if !room.takes(&row) {
             break;
         }

@@ -9,13 +9,12 @@ use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
 use recalld_policy::Action;
-use recalld_recall::show;
 use recalld_recall::show::OWN_REFS;
 use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
-use recalld_tool_framework::reading::{cut_text, find, written};
+use recalld_tool_framework::reading::{CutFacts, find};
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::writing::{
-    Key, SECRETS_FOUND, Tell, Writing, first_line, kept_id, may_change, tell_secrets,
+    ItemRecord, Key, SECRETS_FOUND, Tell, Writing, first_line, may_change,
 };
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
 
@@ -64,8 +63,9 @@ pub(super) const ROW: Tool = Tool {
 fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Supersede::parse(raw)?;
     refuse_blank("text", &wanted.text.0)?;
-    let mut writing = Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw);
-    let tell: Tell<'_> = &|snapshot, kept| stored(context, snapshot, kept);
+    let mut writing =
+        Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw).telling_secrets();
+    let tell: Tell<'_, ItemRecord> = &|snapshot, record| stored(context, snapshot, record);
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
@@ -77,7 +77,7 @@ fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let next = next(&item, wanted);
     let kind = next.kind.clone();
     let id = writing.add(next)?;
-    writing.commit(&json!({"id": names::item(&kind, id)}), tell)?.or_overtaken("item_id")
+    writing.commit(&ItemRecord::of(&kind, id), tell)?.or_overtaken("item_id")
 }
 
 /// Rejects kinds whose state only their own tools may change (REC-01).
@@ -146,18 +146,14 @@ fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
 fn stored(
     context: &Context<'_>,
     snapshot: &Snapshot,
-    kept: &Value,
+    record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {
-    let id = kept_id(&kept["id"])?;
-    let (place, item) = written(snapshot, "idempotency_key", id)?;
+    let (place, item) = record.id.find(snapshot)?;
     let verdict = context.judge(&item, Action::Read).0;
-    let mut shown = show::seed(snapshot, place, verdict, &|other| context.may_know(other))?;
-    cut_text(&mut shown, SHOWN_TEXT_BYTES_MAX);
-    let chain = Versions::of(context, snapshot, id, CHAIN_BYTES_MAX)?;
-    let title = show::title(&item, verdict);
-    let text = format!("{} says it now: {title}\n{}", names::of_item(&item), chain.in_words());
+    let shown = CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
+    let chain = Versions::of(context, snapshot, item.id, CHAIN_BYTES_MAX)?;
+    let (id, title) = (&shown.facts.id, shown.facts.title);
+    let text = format!("{id} says it now: {title}\n{}", chain.in_words());
     let structured = json!({"item": shown, "chain": chain.rows, "truncated": chain.truncated});
-    let mut answer = Answer::plain(structured, text);
-    tell_secrets(&mut answer, kept);
-    Ok(answer)
+    Ok(Answer::plain(structured, text))
 }
