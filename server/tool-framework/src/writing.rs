@@ -323,7 +323,8 @@ impl<'c> Writing<'c> {
         });
     }
 
-    /// Stores the batch and builds the response by `tell`. `record` is stored for repeats of the call: ids, never texts.
+    /// Stores the batch and builds the response by `tell`. `record` is stored for repeats of the call: ids, never
+    /// texts.
     ///
     /// # Errors
     /// Returns an error if the store rejects the batch or does not accept writes.

@@ -166,7 +166,8 @@ fn tell(
     page.text
         .push_str(&format!("{one} and {two}: {why}: {} against {}\n", found.claimed, found.known));
     page.rows.push(json!({
-        "one": ComparedFacts::with_text(item), "other": ComparedFacts::with_text(other), "why": why, "says": [found.claimed, found.known],
+        "one": ComparedFacts::with_text(item), "other": ComparedFacts::with_text(other),
+        "why": why, "says": [found.claimed, found.known],
         "score": show::score(score),
     }));
 }
