@@ -37,3 +37,11 @@ sed -i '165s/log_objects,/log_objects: folds,/' server/replication/tests/it/simu
 sed -i 's/suite::chain(/suite::check_record_log(/' server/replication/tests/it/clients/*.rs
 sed -i '185,205s/deterministic_env()/ground()/' engine/tests/it/store/replica.rs
 sed -i 's/recalld_secret_scan::Kind\b/recalld_secret_scan::SecretKind/; s/\bKind::/SecretKind::/; s/(\(.*\), Kind)/(\1, SecretKind)/' server/ingest/src/report.rs server/ingest/src/secret_findings.rs
+sed -i '18,40s/\breseal\b/fix_checksums/' engine/tests/it/damage/valid_checksums.rs
+sed -i '136s/subject: who: subject, resource: what: resource/subject, resource/;136s/discloses_count: tells: discloses_count/discloses_count/' server/policy/src/rules_file.rs
+sed -i '608s/Running { key,/Running { key: of,/' server/policy/src/quota/tests.rs
+sed -i 's/entry.map_err(refusal)/entry.map_err(denied_from_errno)/' server/ingest/src/walk.rs
+sed -i 's/\bKind\b/SecretKind/' server/ingest/src/report.rs server/ingest/src/secret_findings.rs
+sed -i 's/macro_rules! look {/macro_rules! impl_read_tables {/;s/^look!/impl_read_tables!/;s/^    look!/    impl_read_tables!/;195,225s/\$way/$txn/g;195,225s/fn value</fn with_value</;195,225s/fn walk(/fn scan(/' server/metastore/src/table.rs
+sed -i '119s/session_id: hold: session_id/session_id/' server/metastore/src/token_status.rs
+sed -i 's/map_err(failed)/map_err(start_failed)/' server/workspace/src/open_data_dir.rs
