@@ -2,7 +2,7 @@
 
 use engine::{CorruptionError, ItemId, ItemView, RowAddress, Snapshot, Span, Status, hex};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::recalled::{NeighbourAt, Recalled};
@@ -99,19 +99,6 @@ struct PolicyFacts<'s> {
     gates: Vec<&'s str>,
 }
 
-/// Returns the facts of an item as fields of a JSON object.
-///
-/// # Errors
-/// Corruption.
-pub fn seed(
-    snapshot: &Snapshot,
-    place: RowAddress,
-    verdict: Verdict,
-    knows: Knows<'_>,
-) -> Result<Map<String, Value>, CorruptionError> {
-    Ok(ItemFacts::of(snapshot, place, verdict, knows)?.into_fields())
-}
-
 impl<'s> ItemFacts<'s> {
     /// Collects the facts of an item. Other items are referenced only if they are not tombstoned and `knows` is true
     /// for them.
@@ -178,12 +165,12 @@ impl<'s> ItemFacts<'s> {
         })
     }
 
-    /// Converts the facts to fields of a JSON object.
-    pub fn into_fields(self) -> Map<String, Value> {
-        match serde_json::to_value(self) {
-            Ok(Value::Object(fields)) => fields,
-            _ => unreachable!("facts are texts and numbers under names"),
-        }
+    /// Truncates the text to at most `bytes_max` bytes; returns true if text was cut off. The full text remains with
+    /// its author and in exports.
+    pub fn cut_text(&mut self, bytes_max: usize) -> bool {
+        let whole = self.text;
+        self.text = &whole[..whole.floor_char_boundary(bytes_max)];
+        self.text.len() < whole.len()
     }
 }
 

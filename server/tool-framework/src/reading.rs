@@ -79,7 +79,7 @@ pub fn may_know(
     Err(ServiceError::Denied { field, why, item: item.id, rule: rule.to_string() })
 }
 
-/// Facts of an item with a truncated text. The full text remains with its author and in exports.
+/// Facts of an item, with at most the beginning of its text.
 #[derive(Debug, Serialize)]
 pub struct CutFacts<'s> {
     /// The facts; their text is truncated.
@@ -102,9 +102,7 @@ impl<'s> CutFacts<'s> {
         bytes_max: usize,
     ) -> Result<Self, ServiceError> {
         let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
-        let end = facts.text.floor_char_boundary(bytes_max);
-        let truncated = (end < facts.text.len()).then_some(true);
-        facts.text = &facts.text[..end];
+        let truncated = facts.cut_text(bytes_max).then_some(true);
         Ok(Self { facts, truncated })
     }
 }

@@ -14,7 +14,7 @@ use recalld_mcp_protocol::Fault;
 use recalld_mcp_protocol::limits::COMPLETION_VALUES_MAX;
 use recalld_policy::Caller;
 use recalld_policy::{Action, Verdict, What};
-use recalld_recall::show;
+use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ServiceError, decision_of, touched};
 use recalld_tools::{brief, docstore};
 use recalld_workspace::workspace::Workspace;
@@ -191,9 +191,8 @@ fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceE
     let snapshot = context.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
     let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
-    let shown =
-        Value::Object(show::seed(&snapshot, place, verdict, &|other| context.may_know(other))?);
-    answer.structured = contents(uri, "application/json", &shown.to_string());
+    let facts = ItemFacts::of(&snapshot, place, verdict, &|other| context.may_know(other))?;
+    answer.structured = contents(uri, "application/json", &json!(facts).to_string());
     answer.touched.push(touched(effect, id));
     Ok(answer)
 }

@@ -115,10 +115,8 @@ fn shown(
     let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
     let (mut truncated, mut attributes) = (false, Value::Null);
     if verdict == Verdict::Allow {
-        let end = facts.text.floor_char_boundary(SHOWN_TEXT_BYTES_MAX);
         let fits = item.attributes.len() <= SHOWN_ATTRIBUTES_BYTES_MAX;
-        truncated = end < facts.text.len() || !fits;
-        facts.text = &facts.text[..end];
+        truncated = facts.cut_text(SHOWN_TEXT_BYTES_MAX) || !fits;
         if fits {
             attributes = serde_json::from_str(item.attributes).unwrap_or_default();
         }

@@ -358,11 +358,11 @@ impl<'a> RecallContext<'a> {
         let (context, snapshot) = (self.context, &self.view.snapshot);
         let item = snapshot.item(found.place)?;
         let knows: show::Knows<'_> = &|other| self.access.may_know(other);
-        let facts = ItemFacts::recalled(snapshot, found, knows)?;
+        let mut facts = ItemFacts::recalled(snapshot, found, knows)?;
         let room = if compact { TEXT_BYTES_MAX.min(*budget) } else { *budget };
-        let end = facts.text.floor_char_boundary(room);
-        *budget -= end;
-        let (is_cut, text) = (end < facts.text.len(), &facts.text[..end]);
+        let is_cut = facts.cut_text(room);
+        let text = facts.text;
+        *budget -= text.len();
         let evidence = match plan.wants_place && found.verdict == Verdict::Allow {
             true => recalld_recall::map_evidence(snapshot, &context.workspace.roots(), &item)?,
             false => None,

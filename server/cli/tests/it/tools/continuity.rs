@@ -3,6 +3,7 @@
 use engine::{EdgeFilter, Sensitivity};
 use recalld_common::scope::Scope;
 use recalld_policy::Caller;
+use recalld_recall::show::ItemFacts;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
 
@@ -30,7 +31,7 @@ fn item(desk: &Desk, id: &Value) -> Value {
         let id = recalld_common::names::parse_item(id.as_str().unwrap()).unwrap();
         let place = snapshot.find(id).unwrap().unwrap();
         let allow = recalld_policy::Verdict::Allow;
-        Value::Object(recalld_recall::show::seed(&snapshot, place, allow, &|_| true).unwrap())
+        json!(ItemFacts::of(&snapshot, place, allow, &|_| true).unwrap())
     })
 }
 
