@@ -1,6 +1,7 @@
-"""What reader.py and ledger.py share: damage, and the checksums that show it."""
+"""What reader.py and ledger.py share: damage, the checksums that show it, and the place of a workspace's files."""
 
 import hashlib
+import os
 
 
 class Damage(Exception):
@@ -14,6 +15,26 @@ class Damage(Exception):
 def require(holds, rule, detail):
     if not holds:
         raise Damage(rule, detail)
+
+
+# --- Data directories ----------------------------------------------------------------------------
+
+
+def part_of(folder, part, workspace):
+    """The folder of a workspace's `part`, "store" or "ledger", in a data directory or in a backup, which has the same
+    layout (backup.md). Any other folder is the part itself."""
+    if os.path.exists(os.path.join(folder, "restoring")):
+        raise FileNotFoundError(f"BAK-08: {folder} was not restored to its end")
+    tenants = os.path.join(folder, "tenants")
+    if not os.path.isdir(tenants):
+        return folder
+    name = workspace or "local"
+    found = os.path.join(tenants, name, part)
+    if not os.path.isdir(found):
+        there = sorted(entry for entry in os.listdir(tenants) if os.path.isdir(os.path.join(tenants, entry, part)))
+        listed = ", ".join(there) or "none"
+        raise FileNotFoundError(f"{folder} has no {part} of a workspace {name}; --workspace may name: {listed}")
+    return found
 
 
 # --- Checksums -----------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
-"""Checks an audit ledger: `reader.py --ledger LEDGER_DIR` runs it.
+"""Checks an audit ledger: `reader.py --ledger DIR` runs it, for the ledger's folder or for a data directory.
 
 Written from ledger.md alone, with nothing but Python's standard library. It walks the chain entry by entry, with
-one volume in memory, changes nothing and takes no lock. With `--key HEX` (32 bytes; may be given many times) it checks the
-signatures of checkpoints too (without, `checkpoints.ok` and `unsigned` are null), with `--workspace NAME` that the ledger is that workspace's, and with `--anchor SEQ:HASH`
-that it still holds the entry of a checkpoint that was kept elsewhere.
+one volume in memory, changes nothing and takes no lock. With `--key HEX` (32 bytes; may be given many times) it checks
+the signatures of checkpoints too (without, `checkpoints.ok` and `unsigned` are null), with `--workspace NAME` that the
+ledger is that workspace's (in a data directory NAME selects the ledger, that of `local` if none is named), and with
+`--anchor SEQ:HASH` that it still has the entry of a checkpoint that is stored elsewhere.
 
 Prints one JSON object, as `recalld ledger verify --json` does. Exit code: 0 all is well, 1 it is not (or cannot be
 read), 2 wrong use.
@@ -16,7 +17,7 @@ import re
 import struct
 import sys
 
-from checks import Damage, crc32c, require
+from checks import Damage, crc32c, part_of, require
 
 HEADER = struct.Struct("<8sIIQ32s32s36sI")
 FRAME = struct.Struct("<HHI")
@@ -269,12 +270,15 @@ def main(arguments):
             else:
                 require(not argument.startswith("-"), argument, "there is no such option")
                 folders.append(argument)
-        require(len(folders) == 1, "LEDGER_DIR", "one folder is wanted")
+        require(len(folders) == 1, "DIR", "one folder is wanted")
     except (Damage, StopIteration, ValueError) as error:
         print(f"reader.py: {error}\n\n{__doc__.strip()}", file=sys.stderr)
         return 2
     try:
-        report = Ledger(folders[0], keys, workspace, anchor).check().report()
+        folder = part_of(folders[0], "ledger", workspace)
+        if folder != folders[0]:
+            workspace = workspace or "local"
+        report = Ledger(folder, keys, workspace, anchor).check().report()
     except OSError as error:
         print(f"reader.py: {error}", file=sys.stderr)
         return 1

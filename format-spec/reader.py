@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Prints all that a recalld store holds as JSON Lines, or checks an audit ledger:
 
-    reader.py [--no-checksums] STORE_DIR
-    reader.py --ledger [--workspace NAME] [--key HEX]... [--anchor SEQ:HASH] LEDGER_DIR
+    reader.py [--no-checksums] [--workspace NAME] DIR
+    reader.py --ledger [--workspace NAME] [--key HEX]... [--anchor SEQ:HASH] DIR
+
+DIR is a data directory or a backup, whose workspace NAME is read (`local` if none is named), or the
+folder of one store or of one ledger.
 
 Documentation that runs: written from segment.md, log.md and export.md alone, with nothing but
 Python's standard library (3.9 or later). It reads versions 1 and 2 of the format, changes nothing,
@@ -33,7 +36,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import ledger
-from checks import Checks, Damage, crc32c, require
+from checks import Checks, Damage, crc32c, part_of, require
 
 READ_VERSION = 2
 NO_TIME = -(2**63)
@@ -104,7 +107,8 @@ def check_version(name, read_version, rule):
 
 def read_manifest(folder):
     numbers = numbered(folder, "manifest")
-    require(numbers, "MAN-03", "no manifest is there; STORE_DIR is the folder that holds it")
+    wanted = "DIR is a data directory, or the folder that has the manifests"
+    require(numbers, "MAN-03", f"no manifest is in {folder}; {wanted}")
     name = f"manifest-{numbers[-1]:020}"
     line, _, rest = bytes(map_file(folder, name)).partition(b"\n")
     expected = b"sha256 " + hashlib.sha256(line).hexdigest().encode() + b"\n"
@@ -1013,11 +1017,19 @@ def main(arguments):
     if "--no-checksums" in arguments:
         arguments.remove("--no-checksums")
         Checks.enabled = False
+    workspace = None
+    if "--workspace" in arguments[:-1]:
+        at = arguments.index("--workspace")
+        workspace = arguments[at + 1]
+        del arguments[at : at + 2]
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     try:
-        for line in Store(arguments[0]).lines():
+        folder = part_of(arguments[0], "store", workspace)
+        is_named = workspace is None or folder != arguments[0]
+        require(is_named, "--workspace", f"{folder} is no data directory, and a store does not name its workspace")
+        for line in Store(folder).lines():
             sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
     except BrokenPipeError:

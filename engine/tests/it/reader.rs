@@ -61,6 +61,26 @@ fn python_reader_columns_match_the_specification() {
 }
 
 #[test]
+fn python_reader_finds_the_store_of_a_data_directory() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("tenants/local/store");
+    let store = Store::open(ground::folder(&folder, 3), ground::unmerged()).unwrap();
+    sample::furnish(&store, Seals(&[1]), |_, _| {}).unwrap();
+    drop(store);
+    let script = spec().join("reader.py");
+    let of_store = python(&[&script, &folder]);
+    assert!(of_store.status.success(), "{}", String::from_utf8_lossy(&of_store.stderr));
+    assert!(!of_store.stdout.is_empty());
+    assert_eq!(python(&[&script, data.path()]).stdout, of_store.stdout);
+    let [option, name] = [Path::new("--workspace"), Path::new("acme")];
+    let absent = python(&[&script, option, name, data.path()]);
+    assert_eq!(absent.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(errors.contains("may name: local") && !errors.contains("Traceback"), "{errors}");
+    assert_eq!(python(&[&script, option, name, &folder]).status.code(), Some(1));
+}
+
+#[test]
 fn python_reader_distinguishes_usage_errors_from_corruption() {
     let script = spec().join("reader.py");
     assert_eq!(python(&[&script]).status.code(), Some(2));

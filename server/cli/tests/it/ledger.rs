@@ -190,6 +190,8 @@ fn entries_are_shown_and_the_chain_is_checked_beside_a_server() {
     assert_eq!((&ours["ok"], verified.status.code()), (&true.into(), Some(0)), "{ours}");
     let theirs = report(&checked(&ledger_of(&data), &["--workspace", "local"]));
     assert_eq!(theirs["head_hash"], ours["head_hash"]);
+    assert_eq!(report(&checked(&data, &[])), theirs, "the ledger of a data directory");
+    assert_eq!(checked(&data, &["--workspace", "not-there"]).status.code(), Some(1));
     let anchor = format!("{}:{}", ours["head_seq"], ours["head_hash"].as_str().unwrap());
     assert!(run(&data, &["ledger", "verify", "--anchor", &anchor]).status.success());
     let past = format!("999:{}", ours["head_hash"].as_str().unwrap());

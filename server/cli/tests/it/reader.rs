@@ -74,6 +74,7 @@ fn golden_stores_read_as_they_are_exported() {
         same(&before, &exported, &golden.name);
         // Opening the store may have rewritten its files.
         same(&read(&store_of(&data)), &exported, &golden.name);
+        same(&read(&data), &exported, &golden.name);
     }
 }
 
