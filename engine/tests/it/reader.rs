@@ -1,5 +1,5 @@
 //! `format-spec/reader.py`, written from the specification alone: its tables match the pages, and it reports damage as
-//! an error with a rule id.
+//! an error with a rule id. Beside it, `format-spec/examples.py` checks the examples of the pages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -78,6 +78,12 @@ fn python_reader_finds_the_store_of_a_data_directory() {
     let errors = String::from_utf8_lossy(&absent.stderr).into_owned();
     assert!(errors.contains("may name: local") && !errors.contains("Traceback"), "{errors}");
     assert_eq!(python(&[&script, option, name, &folder]).status.code(), Some(1));
+}
+
+#[test]
+fn examples_of_the_pages_are_right() {
+    let output = python(&[&spec().join("examples.py")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
