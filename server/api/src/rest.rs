@@ -219,12 +219,11 @@ fn seeds(
     let mut left_out = 0;
     let mut body = Value::Null;
     governed(&ask.context(), operation, arguments, false, |context| {
-        let recall = RecallContext::now(context)?;
+        let recall = RecallContext::now(context);
         let snapshot = &recall.view.snapshot;
         let mut outcome = recall.run(plan)?;
-        let knows: show::Knows<'_> = &|other| recall.access.may_know(other);
         let (seeds, rest) = recall.shown(plan, &mut outcome, |found| {
-            let facts = ItemFacts::recalled(snapshot, found, knows)?;
+            let facts = ItemFacts::recalled(snapshot, found)?;
             Ok(Seed { facts, score: show::score(found.score) })
         })?;
         left_out = rest;

@@ -15,9 +15,9 @@ use crate::embed::Embedder;
 const EMBED_AGAIN_MAX: usize = 3;
 
 /// A snapshot with the encoder of its model.
-pub struct View {
+pub struct View<S = Snapshot> {
     /// The snapshot.
-    pub snapshot: Snapshot,
+    pub snapshot: S,
     /// The encoder of the snapshot's embeddings.
     pub embedder: Arc<Embedder>,
 }

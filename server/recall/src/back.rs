@@ -3,25 +3,24 @@
 //! A store without a record of that time is read as of now: its record does not reach back so far, so the date in the
 //! question means something else.
 
-use engine::{AsOf, Micros, SearchError, Snapshot, VisibilityMask};
+use engine::{AsOf, Micros, SearchError};
 
+use super::access::AccessView;
 use super::time::When;
 use crate::route::Plan;
 
 /// Returns the earlier snapshot for a plan with an as-of time, or `None` for any other plan. If nothing that the caller
-/// may learn of was on record at that time, the plan's time is set to [`When::BeforeTheRecord`]. `hidden` is the
-/// caller's visibility mask.
+/// may learn of was on record at that time, the plan's time is set to [`When::BeforeTheRecord`].
 ///
 /// # Errors
 /// Corruption, or cancellation.
-pub fn look_back(
-    snapshot: &Snapshot,
+pub fn look_back<'a>(
+    snapshot: &AccessView<'a>,
     plan: &mut Plan,
-    hidden: Option<&VisibilityMask>,
-) -> Result<Option<Snapshot>, SearchError> {
+) -> Result<Option<AccessView<'a>>, SearchError> {
     let Some(When::AsOf(at)) = plan.when else { return Ok(None) };
     let then = snapshot.with_as_of(AsOf { known_at: Some(at), valid_at: Some(at) });
-    if then.has_visible_item(hidden)? {
+    if then.has_visible_item(then.hidden()?.as_deref())? {
         return Ok(Some(then));
     }
     plan.when = Some(When::BeforeTheRecord);

@@ -66,7 +66,7 @@ pub(super) fn kept_back(
     outcome: &Outcome,
     shown: &Shown,
 ) -> Result<Vec<Withheld>, SearchError> {
-    if means.access.hidden().is_none() {
+    if means.hidden.is_none() {
         return Ok(Vec::new());
     }
     let looking = Looking::of(means, plan, quoted)?;

@@ -119,7 +119,7 @@ pub(super) fn graph(
 ) -> Result<Vec<(RowAddress, f32)>, SearchError> {
     let mut reached: HashMap<RowAddress, (f32, Hop)> = HashMap::new();
     // Hidden items are no neighbours, unless the plan searches the hidden items.
-    let hidden = means.access.hidden().cloned().filter(|_| !plan.filter.only_masked);
+    let hidden = means.hidden.clone().filter(|_| !plan.filter.only_masked);
     let current = EdgeFilter { current_only: true, mask: hidden, ..EdgeFilter::default() };
     for candidates in others {
         for (rank, &(seed, _)) in candidates.found.iter().take(GRAPH_SEEDS).enumerate() {

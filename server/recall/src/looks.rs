@@ -19,7 +19,7 @@ use super::titled;
 use crate::means::Means;
 use crate::recalled::{Recalled, Withheld};
 use crate::route::{Bounds, Plan};
-use recalld_policy::Verdict;
+use recalld_policy::{Action, Verdict};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -183,7 +183,7 @@ impl<'a> Given<'a> {
         standing: &mut Standing<'_>,
     ) -> Result<(), CorruptionError> {
         let item = means.snapshot.item(found.place)?;
-        let (verdict, rule) = means.access.judge(&item);
+        let (verdict, rule) = means.snapshot.judge(&item, Action::Read);
         match verdict {
             Verdict::Allow => {}
             Verdict::Redact => self.withheld.push(Withheld {

@@ -14,7 +14,7 @@ use super::{dated, fuse, hidden, located};
 use crate::means::Means;
 use crate::recalled::{Outcome, Withheld};
 use crate::route::Plan;
-use recalld_policy::Verdict;
+use recalld_policy::{Action, Verdict};
 
 /// Finds the hidden items that the time, path and graph retrievers would have put into the answer. The items are at
 /// least as good as the worst shown item; any item qualifies if the answer is not full. Returns at most the item limit
@@ -85,7 +85,8 @@ pub(super) fn as_neighbours(
                 continue;
             }
             taken.push(place);
-            if means.access.judge(&means.snapshot.item(place)?).0 != Verdict::Allow {
+            if means.snapshot.judge(&means.snapshot.item(place)?, Action::Read).0 != Verdict::Allow
+            {
                 kept.push(place);
             }
         }

@@ -8,7 +8,7 @@ use super::means::Means;
 use super::recalled::{NeighbourAt, Outcome};
 use super::route::Plan;
 use super::{abstain, arbitrate, hidden, looks, passed_over, why};
-use recalld_policy::Verdict;
+use recalld_policy::{Action, Verdict};
 
 /// Executes a query plan.
 ///
@@ -66,7 +66,7 @@ pub fn recall(means: &Means<'_>, plan: &Plan) -> Result<Outcome, SearchError> {
         add_neighbours(means, plan.bounds.neighbor_limit, &mut outcome)?;
     }
     outcome.took = began.elapsed();
-    if means.access.hidden().is_some() {
+    if means.hidden.is_some() {
         let began = Instant::now();
         let asked = (plan, quoted.as_ref());
         note_kept_back(means, asked, &ran, &mut outcome, (&shown, worst_shown))?;
@@ -118,7 +118,7 @@ fn note_kept_back(
 /// Also returns the matches of the phrases.
 fn narrowed(means: &Means<'_>, plan: &Plan) -> Result<(Plan, Option<PhraseMatches>), SearchError> {
     let mut plan = plan.clone();
-    plan.filter.mask = means.access.hidden().cloned();
+    plan.filter.mask = means.hidden.clone();
     let quoted = match plan.quotes {
         true => means.snapshot.phrase_matches(&plan.text, &plan.filter)?,
         false => None,
@@ -136,7 +136,7 @@ fn add_neighbours(
     outcome: &mut Outcome,
 ) -> Result<(), SearchError> {
     let seeds: Vec<RowAddress> = outcome.items.iter().map(|item| item.place).collect();
-    let hidden = means.access.hidden().cloned();
+    let hidden = means.hidden.clone();
     let current = EdgeFilter { current_only: true, mask: hidden, ..EdgeFilter::default() };
     for recalled in &mut outcome.items {
         let id = means.snapshot.id(recalled.place)?;
@@ -149,7 +149,7 @@ fn add_neighbours(
                 continue;
             }
             let item = means.snapshot.item(neighbour.address)?;
-            if means.access.judge(&item).0 != Verdict::Allow {
+            if means.snapshot.judge(&item, Action::Read).0 != Verdict::Allow {
                 continue;
             }
             recalled.neighbours.push(NeighbourAt {

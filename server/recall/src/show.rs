@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::access::AccessView;
 use crate::recalled::{NeighbourAt, Recalled};
 use crate::room::Room;
 use recalld_common::names;
@@ -15,9 +16,6 @@ pub const REDACTED: &str = "[redacted by policy]";
 
 /// Ref prefix of the service's own records, which callers never see (REC-07).
 pub const OWN_REFS: &str = "recalld:";
-
-/// Predicate that is true if the caller may learn of the item's existence.
-pub type Knows<'a> = &'a dyn Fn(&ItemView<'_>) -> bool;
 
 /// Facts of an item, as far as the caller may see them; the basis of every API's output. Alone, these are the result of
 /// `POST /recall` without the score.
@@ -100,18 +98,17 @@ struct PolicyFacts<'s> {
 }
 
 impl<'s> ItemFacts<'s> {
-    /// Collects the facts of an item. Other items are referenced only if they are not tombstoned and `knows` is true
-    /// for them.
+    /// Collects the facts of an item. Other items are referenced only if they are not tombstoned and the caller may
+    /// learn of them.
     ///
     /// # Errors
     /// Corruption.
     pub fn of(
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         place: RowAddress,
         verdict: Verdict,
-        knows: Knows<'_>,
     ) -> Result<Self, CorruptionError> {
-        Self::gathered(snapshot, (place, verdict), None, knows)
+        Self::gathered(snapshot, (place, verdict), None)
     }
 
     /// Collects the facts of a recalled item.
@@ -119,29 +116,27 @@ impl<'s> ItemFacts<'s> {
     /// # Errors
     /// Corruption.
     pub fn recalled(
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         found: &Recalled,
-        knows: Knows<'_>,
     ) -> Result<Self, CorruptionError> {
-        Self::gathered(snapshot, (found.place, found.verdict), Some(&found.standing), knows)
+        Self::gathered(snapshot, (found.place, found.verdict), Some(&found.standing))
     }
 
     /// Collects the facts. `standing` has the item's current successors, if known.
     fn gathered(
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         (place, verdict): (RowAddress, Verdict),
         standing: Option<&[RowAddress]>,
-        knows: Knows<'_>,
     ) -> Result<Self, CorruptionError> {
         let item = snapshot.item(place)?;
         let redacted = verdict != Verdict::Allow;
         let mut erased = Vec::new();
         let status = snapshot.status(place)?;
         let superseded_by = match status {
-            Status::Superseded => superseded_by(snapshot, &item, standing, (knows, &mut erased))?,
+            Status::Superseded => superseded_by(snapshot, &item, standing, &mut erased)?,
             _ => None,
         };
-        let supersedes = supersedes(snapshot, &item, (knows, &mut erased))?;
+        let supersedes = supersedes(snapshot, &item, &mut erased)?;
         Ok(Self {
             id: names::of_item(&item),
             reference: item.reference.filter(|reference| !reference.starts_with(OWN_REFS)),
@@ -195,10 +190,10 @@ pub fn content_sha256(item: &ItemView<'_>, verdict: Verdict) -> [u8; 32] {
 /// Returns the newest visible current successor, else the newest visible direct successor, else the direct successor
 /// erased last. An erased successor is added to `erased`.
 fn superseded_by(
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     item: &ItemView<'_>,
     standing: Option<&[RowAddress]>,
-    (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
+    erased: &mut Vec<ErasedFacts>,
 ) -> Result<Option<String>, CorruptionError> {
     let standing = match standing {
         Some(known) => known.to_vec(),
@@ -206,7 +201,7 @@ fn superseded_by(
     };
     let direct = snapshot.direct_successors(item.id)?;
     for newest in standing.into_iter().rev().chain(direct.into_iter().rev()) {
-        if let Some(name) = name_of(snapshot, newest, knows)? {
+        if let Some(name) = name_of(snapshot, newest)? {
             return Ok(Some(name));
         }
     }
@@ -218,14 +213,14 @@ fn superseded_by(
 
 /// Returns the items that this one supersedes, and adds the erased ones to `erased`.
 fn supersedes(
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     item: &ItemView<'_>,
-    (knows, erased): (Knows<'_>, &mut Vec<ErasedFacts>),
+    erased: &mut Vec<ErasedFacts>,
 ) -> Result<Vec<String>, CorruptionError> {
     let mut ids = Vec::with_capacity(item.supersedes.len());
     for &id in &item.supersedes {
         match snapshot.find(id)? {
-            Some(place) => ids.extend(name_of(snapshot, place, knows)?),
+            Some(place) => ids.extend(name_of(snapshot, place)?),
             None if snapshot.is_erased(id.0)? => ids.push(erased_name(snapshot, id, erased)?),
             None => {}
         }
@@ -235,15 +230,14 @@ fn supersedes(
 
 /// Returns the id of another item, if the caller may learn of it.
 fn name_of(
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
-    knows: Knows<'_>,
 ) -> Result<Option<String>, CorruptionError> {
     if snapshot.status(place)? == Status::Tombstoned {
         return Ok(None);
     }
     let item = snapshot.item(place)?;
-    Ok(knows(&item).then(|| names::of_item(&item)))
+    Ok(snapshot.may_know(&item).then(|| names::of_item(&item)))
 }
 
 /// Returns the id of an erased item, and records the time of the erasure.
@@ -322,9 +316,8 @@ impl<'s, T> WithNeighbours<'s, T> {
     /// Corruption.
     pub fn add(
         &mut self,
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         found: &[NeighbourAt],
-        knows: Knows<'_>,
         room: &mut Room,
     ) -> Result<(), CorruptionError> {
         let shown = self.neighbors.insert(Vec::with_capacity(found.len()));
@@ -338,7 +331,7 @@ impl<'s, T> WithNeighbours<'s, T> {
                 relation: neighbour.relation.clone(),
                 direction: neighbour.direction.name(),
                 weight: score(neighbour.weight),
-                item: ItemFacts::of(snapshot, neighbour.place, Verdict::Allow, knows)?,
+                item: ItemFacts::of(snapshot, neighbour.place, Verdict::Allow)?,
             };
             if room.takes(&neighbour) {
                 shown.push(neighbour);

@@ -148,7 +148,6 @@ impl<'a> Standing<'a> {
     /// Returns true if the plan's filter, quotes aside, admits the item and the caller may learn of it.
     pub(super) fn is_shown(&self, place: RowAddress) -> Result<bool, CorruptionError> {
         let snapshot = self.means.snapshot;
-        Ok(snapshot.admits(&self.filter, place)?
-            && self.means.access.may_know(&snapshot.item(place)?))
+        Ok(snapshot.admits(&self.filter, place)? && snapshot.may_know(&snapshot.item(place)?))
     }
 }

@@ -87,7 +87,7 @@ fn of(
 }
 
 fn may_name(means: &Means<'_>, place: RowAddress) -> Result<bool, CorruptionError> {
-    Ok(means.access.may_know(&means.snapshot.item(place)?))
+    Ok(means.snapshot.may_know(&means.snapshot.item(place)?))
 }
 
 /// Word of a question.

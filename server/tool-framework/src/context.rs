@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::os::clock::Clock;
-use engine::{CancelToken, ItemView, SearchError, Sensitivity, Snapshot, VisibilityMask};
+use engine::{CancelToken, Sensitivity, Snapshot};
 
 use super::catalog::Catalog;
 use recalld_cluster::control_chain::ControlChain;
@@ -74,12 +74,8 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Evaluates policy for an item.
-    pub fn judge(&self, item: &ItemView<'_>, action: Action) -> (Verdict, Arc<str>) {
-        self.judge_class(item.kind, item.sensitivity, &item.gates, action)
-    }
-
-    /// Evaluates policy for the class of items with this kind, sensitivity and gates.
+    /// Evaluates policy for the class of items with this kind, sensitivity and gates. For a stored item, use
+    /// [`AccessView::judge`].
     pub fn judge_class(
         &self,
         kind: &str,
@@ -91,25 +87,8 @@ impl Context<'_> {
         self.caller.judge(&self.workspace.rules, &what, action)
     }
 
-    /// Returns true if the caller may know that the item exists, if only by its id.
-    pub fn may_know(&self, item: &ItemView<'_>) -> bool {
-        self.judge(item, Action::Read).0 != Verdict::Deny
-    }
-
-    /// Visibility mask of the snapshot for this caller; `None` if policy hides nothing.
-    ///
-    /// # Errors
-    /// Returns an error if the store is damaged or the snapshot's stop signal fires.
-    pub fn hidden(&self, snapshot: &Snapshot) -> Result<Option<Arc<VisibilityMask>>, SearchError> {
-        let hidden = &self.workspace.hidden;
-        self.caller.as_who(|who| hidden.of(snapshot, &self.workspace.rules, who))
-    }
-
-    /// Access view of the snapshot for this caller.
-    ///
-    /// # Errors
-    /// Returns an error if the store is damaged or the snapshot's stop signal fires.
-    pub fn access(&self, snapshot: &Snapshot) -> Result<AccessView<'_>, SearchError> {
+    /// The snapshot as the caller may see it.
+    pub fn access(&self, snapshot: Snapshot) -> AccessView<'_> {
         let Workspace { rules, hidden, .. } = self.workspace;
         AccessView::of(snapshot, self.caller, rules, hidden)
     }
@@ -136,13 +115,13 @@ impl Context<'_> {
     }
 
     /// Snapshot as of the last acknowledged write. Long reads of the snapshot stop when the call is over.
-    pub fn snapshot(&self) -> Snapshot {
-        self.workspace.store.snapshot().with_cancel(self.stop())
+    pub fn snapshot(&self) -> AccessView<'_> {
+        self.access(self.workspace.store.snapshot().with_cancel(self.stop()))
     }
 
     /// Snapshot as of the last acknowledged write, together with the embedder of its model.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> View<AccessView<'_>> {
         let View { snapshot, embedder } = self.workspace.encoders.view();
-        View { snapshot: snapshot.with_cancel(self.stop()), embedder }
+        View { snapshot: self.access(snapshot.with_cancel(self.stop())), embedder }
     }
 }

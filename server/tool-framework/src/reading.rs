@@ -5,12 +5,11 @@ use engine::{ItemId, ItemView, RowAddress, Snapshot, Status};
 use serde::Serialize;
 
 use super::answer::touched;
-use super::context::Context;
 use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_recall::show::ItemFacts;
+use recalld_recall::{AccessView, show};
 
 /// Message for a missing item and for an item that policy hides.
 pub const NO_SUCH_ITEM: &str = "there is no such item";
@@ -20,13 +19,12 @@ pub const NO_SUCH_ITEM: &str = "there is no such item";
 /// # Errors
 /// Returns an error if the item is missing or erased, or policy denies it.
 pub fn find<'s>(
-    context: &Context<'_>,
-    snapshot: &'s Snapshot,
+    snapshot: &'s AccessView<'_>,
     field: &'static str,
     id: ItemId,
 ) -> Result<(RowAddress, ItemView<'s>), ServiceError> {
     let (place, item) = written(snapshot, field, id)?;
-    may_know(context, field, &item)?;
+    may_know(snapshot, field, &item)?;
     Ok((place, item))
 }
 
@@ -67,11 +65,11 @@ fn gone(
 /// # Errors
 /// Returns an error if policy denies the item.
 pub fn may_know(
-    context: &Context<'_>,
+    snapshot: &AccessView<'_>,
     field: &'static str,
     item: &ItemView<'_>,
 ) -> Result<Verdict, ServiceError> {
-    let (verdict, rule) = context.judge(item, Action::Read);
+    let (verdict, rule) = snapshot.judge(item, Action::Read);
     if verdict != Verdict::Deny {
         return Ok(verdict);
     }
@@ -96,12 +94,11 @@ impl<'s> CutFacts<'s> {
     /// # Errors
     /// Returns an error if the store is damaged.
     pub fn of(
-        context: &Context<'_>,
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         (place, verdict): (RowAddress, Verdict),
         bytes_max: usize,
     ) -> Result<Self, ServiceError> {
-        let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
+        let mut facts = ItemFacts::of(snapshot, place, verdict)?;
         let truncated = facts.cut_text(bytes_max).then_some(true);
         Ok(Self { facts, truncated })
     }
@@ -116,13 +113,9 @@ pub fn seen(id: ItemId, verdict: Verdict) -> TouchedItem {
 ///
 /// # Errors
 /// Returns an error if the store is damaged.
-pub fn seen_at(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<TouchedItem, ServiceError> {
+pub fn seen_at(snapshot: &AccessView<'_>, place: RowAddress) -> Result<TouchedItem, ServiceError> {
     let item = snapshot.item(place)?;
-    Ok(seen(item.id, context.judge(&item, Action::Read).0))
+    Ok(seen(item.id, snapshot.judge(&item, Action::Read).0))
 }
 
 /// Summary of an item for lists.
@@ -142,13 +135,9 @@ impl<'s> ItemSummary<'s> {
     ///
     /// # Errors
     /// Returns an error if the store is damaged.
-    pub fn of(
-        context: &Context<'_>,
-        snapshot: &'s Snapshot,
-        place: RowAddress,
-    ) -> Result<Self, ServiceError> {
+    pub fn of(snapshot: &'s AccessView<'_>, place: RowAddress) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
-        let verdict = context.judge(&item, Action::Read).0;
+        let verdict = snapshot.judge(&item, Action::Read).0;
         Ok(Self {
             id: names::of_item(&item),
             kind: item.kind,

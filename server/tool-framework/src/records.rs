@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 use engine::{Filter, ItemDraft, ItemId, ItemView, Micros, RowAddress, Snapshot, TopK};
 use serde_json::{Map, Value};
 
-use super::context::Context;
 use super::paging::{Paging, ROWS_MAX, not_ours};
 use super::reading::find;
 use crate::error::ServiceError;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_recall::show::OWN_REFS;
 
 /// Kind of an operator's intent.
@@ -58,13 +58,13 @@ impl<'s> Record<'s> {
     }
 
     /// Policy verdict on reading this version.
-    pub fn verdict(&self, context: &Context<'_>) -> Verdict {
-        context.judge(&self.item, Action::Read).0
+    pub fn verdict(&self, snapshot: &AccessView<'_>) -> Verdict {
+        snapshot.judge(&self.item, Action::Read).0
     }
 
     /// Returns true if the caller may read the content of this version.
-    pub fn is_open(&self, context: &Context<'_>) -> bool {
-        self.verdict(context) == Verdict::Allow
+    pub fn is_open(&self, snapshot: &AccessView<'_>) -> bool {
+        self.verdict(snapshot) == Verdict::Allow
     }
 
     /// An attribute; `None` if missing or null.
@@ -123,13 +123,12 @@ fn first_of(kind: &str, reference: &str) -> Option<ItemId> {
 /// # Errors
 /// Returns an error if the caller can know of no record of this kind with the id.
 pub fn current<'s>(
-    context: &Context<'_>,
-    snapshot: &'s Snapshot,
+    snapshot: &'s AccessView<'_>,
     kind: &'static str,
     field: &'static str,
     id: ItemId,
 ) -> Result<Record<'s>, ServiceError> {
-    let (place, item) = find(context, snapshot, field, id)?;
+    let (place, item) = find(snapshot, field, id)?;
     if item.kind != kind {
         let why = format!("is the id of a {}; that of a {kind} is wanted", item.kind);
         return Err(ServiceError::argument(field, why));
@@ -141,7 +140,7 @@ pub fn current<'s>(
     if newest == place {
         return Record::of(snapshot, place);
     }
-    let (place, _) = find(context, snapshot, field, snapshot.id(newest)?)?;
+    let (place, _) = find(snapshot, field, snapshot.id(newest)?)?;
     Record::of(snapshot, place)
 }
 
@@ -150,8 +149,7 @@ pub fn current<'s>(
 /// # Errors
 /// Returns an error if the store is damaged.
 pub fn versions<'s>(
-    context: &Context<'_>,
-    snapshot: &'s Snapshot,
+    snapshot: &'s AccessView<'_>,
     record: &Record<'_>,
 ) -> Result<(Vec<Record<'s>>, bool), ServiceError> {
     let chain = snapshot.chain(record.item.id)?;
@@ -159,7 +157,7 @@ pub fn versions<'s>(
     for member in &chain.members {
         let Some(place) = member.address else { continue };
         let version = Record::of(snapshot, place)?;
-        if version.id == record.id && context.may_know(&version.item) {
+        if version.id == record.id && snapshot.may_know(&version.item) {
             versions.push(version);
         }
     }
@@ -175,8 +173,7 @@ pub type Recency = (i64, String);
 /// # Errors
 /// Returns an error if the store is damaged, the cursor belongs to another list, or the call is over.
 pub fn newest(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     paging: &Paging,
     (kinds, current_only): (&[&str], bool),
     mut wants: impl FnMut(RowAddress) -> Result<bool, ServiceError>,
@@ -184,7 +181,7 @@ pub fn newest(
     let filter = Filter {
         kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
         current_only,
-        mask: context.hidden(snapshot)?,
+        mask: snapshot.hidden()?,
         include_unsearchable: true,
         ..Filter::default()
     };

@@ -24,8 +24,10 @@ use super::records::{CORRECTION, CORRECTS};
 use super::results::{Kind, Output, sometimes};
 use crate::error::ServiceError;
 use recalld_common::names;
+use recalld_embedding::embed::Embedder;
 use recalld_embedding::encoders::View;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_secret_scan::Kind as Secret;
 
 limit_table::limits! {
@@ -52,7 +54,7 @@ pub type Key = Option<Text<1, 128>>;
 
 /// Builds the response from the stored rows and the idempotency record, so that a repeated call gets an equal response
 /// under current policy.
-pub type Tell<'a, R> = &'a dyn Fn(&Snapshot, &R) -> Result<Answer, ServiceError>;
+pub type Tell<'a, R> = &'a dyn Fn(&AccessView<'_>, &R) -> Result<Answer, ServiceError>;
 
 /// Item id in an idempotency record. Parsed only when used, so a damaged record is reported by the repeated call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -88,7 +90,7 @@ pub struct Writing<'c> {
     context: &'c Context<'c>,
     tool: &'static str,
     keyed: Option<Keyed>,
-    view: View,
+    view: View<AccessView<'c>>,
     /// Recording time of the whole batch.
     now: Micros,
     batch: Batch,
@@ -152,13 +154,13 @@ impl<'c> Writing<'c> {
     }
 
     /// The snapshot at the start of the call.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &AccessView<'c> {
         &self.view.snapshot
     }
 
-    /// The snapshot at the start of the call, with the embedder of its model.
-    pub fn view(&self) -> &View {
-        &self.view
+    /// The embedder of the snapshot's model.
+    pub fn embedder(&self) -> &Embedder {
+        &self.view.embedder
     }
 
     /// The response of an earlier call with this idempotency key; `None` if the call is new.
@@ -174,7 +176,7 @@ impl<'c> Writing<'c> {
 
     fn answered<R: DeserializeOwned>(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         tell: Tell<'_, R>,
     ) -> Result<Option<Answer>, ServiceError> {
         let Some(keyed) = &self.keyed else { return Ok(None) };
@@ -260,7 +262,7 @@ impl<'c> Writing<'c> {
             for edge in self.view.snapshot.neighbours(old, CORRECTIONS_MAX, &which)? {
                 let correction = self.view.snapshot.item(edge.address)?;
                 let is_free = !item.supersedes.contains(&correction.id);
-                let may = self.context.judge(&correction, Action::Write).0 == Verdict::Allow;
+                let may = self.view.snapshot.judge(&correction, Action::Write).0 == Verdict::Allow;
                 if correction.kind == CORRECTION && is_free && may {
                     item.supersedes.push(correction.id);
                 }
@@ -349,7 +351,7 @@ impl<'c> Writing<'c> {
         let lowered = std::mem::take(&mut self.lowered);
         match encoders.write(batch) {
             Ok(_) => {
-                let answer = tell(&encoders.store().snapshot(), record)?;
+                let answer = tell(&context.access(encoders.store().snapshot()), record)?;
                 let answer = self.with_secrets(answer, &stored.secrets);
                 let answer = answer.raising(found.raised, &found.kinds).lowering(lowered);
                 Ok(Committed::Stored(answer.touching(Effect::Written, items)))
@@ -358,7 +360,7 @@ impl<'c> Writing<'c> {
             // returned once the response is on disk and thus in a snapshot.
             Err(WriteError::Refused { field: "ref", .. }) => {
                 encoders.store().sync()?;
-                let first = self.answered(&encoders.store().snapshot(), tell)?;
+                let first = self.answered(&context.access(encoders.store().snapshot()), tell)?;
                 Ok(first.map_or(Committed::Overtaken, Committed::Stored))
             }
             Err(error) => Err(error.into()),
@@ -479,12 +481,12 @@ pub fn refuse_secret(field: &'static str, text: &str) -> Result<(), ServiceError
 /// # Errors
 /// Returns an error if the item is missing or policy does not allow the change.
 pub fn may_change(
-    context: &Context<'_>,
+    snapshot: &AccessView<'_>,
     field: &'static str,
     item: &ItemView<'_>,
 ) -> Result<(), ServiceError> {
-    super::reading::may_know(context, field, item)?;
-    refuse_unless_allowed(field, context.judge(item, Action::Write))
+    super::reading::may_know(snapshot, field, item)?;
+    refuse_unless_allowed(field, snapshot.judge(item, Action::Write))
 }
 
 impl ItemRecord {

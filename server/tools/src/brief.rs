@@ -21,9 +21,8 @@ use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::own_kinds::is_own;
 use recalld_common::own_kinds::{AGENT_STATE, ARTIFACT, FOLLOWUP, TASK_ATTEMPT};
-use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::{Room, show};
+use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::records::{CORRECTION, OUTCOME, Record};
 use recalld_tool_framework::{Answer, Context, ServiceError, decision_of, touched};
 
@@ -259,7 +258,7 @@ impl Brief {
     /// Returns an error if the store is damaged or the call is over.
     pub(super) fn gather(
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         day: &Span,
     ) -> Result<(Self, Answer), ServiceError> {
         let mut answer = Answer::plain(json!({}), String::new());
@@ -277,7 +276,7 @@ impl Brief {
         for place in places {
             snapshot.check_cancelled()?;
             let Some(item) = of_brief(snapshot, place)? else { continue };
-            let Some(verdict) = brief.judge(context, &item, &mut answer) else { continue };
+            let Some(verdict) = brief.judge(snapshot, &item, &mut answer) else { continue };
             brief.add(section_of(item.kind), || row(context, snapshot, (place, verdict), day))?;
             if !MOVING.contains(&item.kind) {
                 brief.add_replaced(context, snapshot, (day, &item, verdict), &mut answer)?;
@@ -292,18 +291,17 @@ impl Brief {
     /// Evaluates policy for an item. A denied item is counted as withheld, and the function returns `None`.
     fn judge(
         &mut self,
-        context: &Context<'_>,
+        snapshot: &AccessView<'_>,
         item: &ItemView<'_>,
         answer: &mut Answer,
     ) -> Option<Verdict> {
-        let (verdict, rule) = context.judge(item, Action::Read);
+        let (verdict, rule) = snapshot.judge(item, Action::Read);
         if verdict != Verdict::Deny {
             return Some(verdict);
         }
         answer.touched.push(touched(Effect::Withheld, item.id));
         // The receipt goes to the caller, so it must not disclose more than the answer.
-        let is_auditor = context.caller.scopes.contains(&Scope::AuditRead);
-        if is_auditor || context.workspace.rules.tells(&rule) {
+        if snapshot.is_told(&rule) {
             self.withheld_told += 1;
             if answer.decision != Decision::Deny {
                 answer.decision = decision_of(verdict);
@@ -333,7 +331,7 @@ impl Brief {
     fn add_replaced(
         &mut self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         (day, new, shown): (&Span, &ItemView<'_>, Verdict),
         answer: &mut Answer,
     ) -> Result<(), ServiceError> {
@@ -343,9 +341,9 @@ impl Brief {
             }
             let old = snapshot.item(place)?;
             // An item recorded on the day itself was already counted as withheld there.
-            let verdict = match context.judge(&old, Action::Read).0 {
+            let verdict = match snapshot.judge(&old, Action::Read).0 {
                 Verdict::Deny if day.has(old.recorded_at) => continue,
-                _ => self.judge(context, &old, answer),
+                _ => self.judge(snapshot, &old, answer),
             };
             let Some(verdict) = verdict else { continue };
             self.add(SUPERSEDED, || {
@@ -365,13 +363,13 @@ impl Brief {
     fn add_due(
         &mut self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         day: &Span,
     ) -> Result<(), ServiceError> {
-        let hidden = context.hidden(snapshot)?;
+        let hidden = snapshot.hidden()?;
         let (count, due) = soonest(snapshot, hidden, (None, day.ahead()), NAMED_MAX)?;
         for (_, _, place) in due {
-            let verdict = context.judge(&snapshot.item(place)?, Action::Read).0;
+            let verdict = snapshot.judge(&snapshot.item(place)?, Action::Read).0;
             self.add("due", || row(context, snapshot, (place, verdict), day))?;
         }
         for section in self.sections.iter_mut().filter(|section| section.name == "due") {
@@ -450,7 +448,7 @@ impl Brief {
 
 fn row(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     (place, verdict): (RowAddress, Verdict),
     day: &Span,
 ) -> Result<Row, ServiceError> {

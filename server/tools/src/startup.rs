@@ -4,7 +4,7 @@
 //! no section uses up the budget. In a second pass, sections with more rows get the rest.
 
 use engine::ledger::Effect;
-use engine::{AsOf, Filter, ItemView, Micros, RowAddress, Snapshot, TopK};
+use engine::{AsOf, Filter, ItemView, Micros, RowAddress, TopK};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;
 use recalld_policy::Verdict;
-use recalld_recall::{Room, show};
+use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::records::{CORRECTION, INTENT, Record};
 use recalld_tool_framework::results::{Kind, always};
@@ -76,7 +76,7 @@ fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     // Excludes items that are not valid now.
     let snapshot = context.snapshot().with_as_of(AsOf { known_at: None, valid_at: Some(now) });
     let bytes = usize::try_from(wanted.max_bytes.0).unwrap_or_default();
-    let mut sections = gather(context, &snapshot, now)?;
+    let mut sections = gather(&snapshot, now)?;
     let mut left = bytes;
     for share in [2, 1] {
         for section in &mut sections {
@@ -100,15 +100,10 @@ fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 }
 
 /// The sections, in order of importance.
-fn gather(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    now: Micros,
-) -> Result<Vec<Section>, ServiceError> {
+fn gather(snapshot: &AccessView<'_>, now: Micros) -> Result<Vec<Section>, ServiceError> {
     let since = |days: i64| Micros(now.0.saturating_sub(days * DAY_MICROS));
-    let section = |name, kind, wants: &dyn Fn(&Record<'_>) -> bool| {
-        newest(context, snapshot, (name, kind), wants)
-    };
+    let section =
+        |name, kind, wants: &dyn Fn(&Record<'_>) -> bool| newest(snapshot, (name, kind), wants);
     let is_open =
         |record: &Record<'_>| ["planned", "running", "blocked"].contains(&record.text("status"));
     Ok(vec![
@@ -119,7 +114,7 @@ fn gather(
             record.item.recorded_at >= since(RECENT_DAYS)
         })?,
         section("tasks", TASK_ATTEMPT, &is_open)?,
-        due(context, snapshot, now)?,
+        due(snapshot, now)?,
     ])
 }
 
@@ -132,15 +127,14 @@ fn is_ahead(record: &Record<'_>, now: Micros, since: &dyn Fn(i64) -> Micros) -> 
 
 /// Current items of a kind that the caller may read and `wants` accepts, newest first.
 fn newest(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     (name, kind): (&'static str, &str),
     wants: &dyn Fn(&Record<'_>) -> bool,
 ) -> Result<Section, ServiceError> {
     let filter = Filter {
         kinds: vec![kind.to_owned()],
         current_only: true,
-        mask: context.hidden(snapshot)?,
+        mask: snapshot.hidden()?,
         ..Filter::default()
     };
     let mut top: TopK<Micros, RowAddress> = TopK::new(ROWS_MAX);
@@ -148,7 +142,7 @@ fn newest(
     snapshot.for_each_admitted(&filter, |at, place| {
         let record = Record::of(snapshot, place)?;
         // Redacted items are useless to an agent.
-        if record.is_open(context) && wants(&record) {
+        if record.is_open(snapshot) && wants(&record) {
             count += 1;
             top.offer(at, place);
         }
@@ -159,13 +153,13 @@ fn newest(
 }
 
 /// Open follow-ups that are due now or within `AHEAD_DAYS`, soonest first.
-fn due(context: &Context<'_>, snapshot: &Snapshot, now: Micros) -> Result<Section, ServiceError> {
+fn due(snapshot: &AccessView<'_>, now: Micros) -> Result<Section, ServiceError> {
     let before = Micros(now.0.saturating_add(AHEAD_DAYS * DAY_MICROS));
-    let hidden = context.hidden(snapshot)?;
+    let hidden = snapshot.hidden()?;
     let (count, open) = soonest(snapshot, hidden, (None, before), ROWS_MAX)?;
     let mut section = Section { name: "followups", count, places: Vec::new(), rows: Vec::new() };
     for (_, _, place) in open {
-        if Record::of(snapshot, place)?.is_open(context) {
+        if Record::of(snapshot, place)?.is_open(snapshot) {
             section.places.push(place);
         } else {
             section.count -= 1;
@@ -179,7 +173,7 @@ impl Section {
     fn fill(
         &mut self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         bytes: usize,
     ) -> Result<usize, ServiceError> {
         let mut room = Room::of(bytes);
@@ -229,7 +223,7 @@ enum ShownText {
 
 fn row(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
 ) -> Result<RowFacts, ServiceError> {
     let record = Record::of(snapshot, place)?;

@@ -1,6 +1,6 @@
 //! Family `work`: task attempts and their results.
 
-use engine::{ItemDraft, RowAddress, Snapshot};
+use engine::{ItemDraft, RowAddress};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;
 use recalld_policy::Verdict;
-use recalld_recall::{Room, show};
+use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::args::{Id, List, Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::reading::seen;
@@ -181,14 +181,14 @@ pub(super) static FAMILY: Family = Family {
 fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewAttempt::parse(raw)?;
     let mut writing = Writing::begin(context, RECORD, &wanted.idempotency_key, raw);
-    let tell: Tell<'_, ItemRecord> = &|snapshot, record| written(context, snapshot, record);
+    let tell: Tell<'_, ItemRecord> = &written;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let parent = match wanted.parent_id {
         Some(Id(parent)) => {
             let snapshot = writing.snapshot();
-            Some(records::current(context, snapshot, TASK_ATTEMPT, "parent_id", parent)?.id)
+            Some(records::current(snapshot, TASK_ATTEMPT, "parent_id", parent)?.id)
         }
         None => None,
     };
@@ -214,13 +214,13 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Moved::parse(raw)?;
     let mut writing = Writing::begin(context, UPDATE, &wanted.idempotency_key, raw);
-    let tell: Tell<'_, ItemRecord> = &|snapshot, record| written(context, snapshot, record);
+    let tell: Tell<'_, ItemRecord> = &written;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let Id(id) = wanted.attempt_id;
-    let now = records::current(context, writing.snapshot(), TASK_ATTEMPT, "attempt_id", id)?;
-    may_change(context, "attempt_id", &now.item)?;
+    let now = records::current(writing.snapshot(), TASK_ATTEMPT, "attempt_id", id)?;
+    may_change(writing.snapshot(), "attempt_id", &now.item)?;
     refuse_illegal(&now, wanted.status)?;
     let mut attributes = now.attributes.clone();
     attributes.insert("status".to_owned(), wanted.status.name().into());
@@ -258,17 +258,17 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
     let words = wanted.task.map(|task| task.0.to_lowercase());
-    let listed = newest(context, &snapshot, &paging, (&[TASK_ATTEMPT], true), |place| {
+    let listed = newest(&snapshot, &paging, (&[TASK_ATTEMPT], true), |place| {
         let record = Record::of(&snapshot, place)?;
         let stands = wanted.status.is_none_or(|status| record.text("status") == status.name());
         let says = words.as_ref().is_none_or(|words| {
-            record.is_open(context) && record.text("task").to_lowercase().contains(words)
+            record.is_open(&snapshot) && record.text("task").to_lowercase().contains(words)
         });
         Ok(stands && says)
     })?;
     let rows = listed.into_iter().map(|(at, place)| {
         let mut told = Answer::plain(Value::Null, String::new());
-        let (shown, line) = shown(context, &snapshot, place, &mut told)?;
+        let (shown, line) = shown(&snapshot, place, &mut told)?;
         Ok(Row::new(at, shown, line).touching(told.touched))
     });
     Ok(paging.page(rows)?.into_answer("attempts", "No such attempts."))
@@ -278,13 +278,13 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let wanted = One::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.attempt_id;
-    let now = records::current(context, &snapshot, TASK_ATTEMPT, "attempt_id", id)?;
+    let now = records::current(&snapshot, TASK_ATTEMPT, "attempt_id", id)?;
     let mut answer = Answer::plain(Value::Null, String::new());
-    let (attempt, line) = shown(context, &snapshot, now.place, &mut answer)?;
-    let (versions, mut truncated) = records::versions(context, &snapshot, &now)?;
+    let (attempt, line) = shown(&snapshot, now.place, &mut answer)?;
+    let (versions, mut truncated) = records::versions(&snapshot, &now)?;
     let mut room = Room::of(HISTORY_BYTES_MAX);
     let newest =
-        versions.iter().rev().take(HISTORY_MAX).map(|version| StepFacts::of(context, version));
+        versions.iter().rev().take(HISTORY_MAX).map(|version| StepFacts::of(&snapshot, version));
     let mut history: Vec<StepFacts<'_>> = newest.take_while(|step| room.takes(step)).collect();
     history.reverse();
     truncated |= history.len() < versions.len();
@@ -318,8 +318,8 @@ struct StepFacts<'r> {
 }
 
 impl<'r> StepFacts<'r> {
-    fn of(context: &Context<'_>, version: &'r Record<'_>) -> Self {
-        let said = |name| version.attribute(name).filter(|_| version.is_open(context));
+    fn of(snapshot: &AccessView<'_>, version: &'r Record<'_>) -> Self {
+        let said = |name| version.attribute(name).filter(|_| version.is_open(snapshot));
         let (evidence, evidence_left_out) = with_room(said("evidence"), STEP_EVIDENCE_BYTES_MAX);
         Self {
             item_id: names::of_item(&version.item),
@@ -343,15 +343,11 @@ fn with_room(evidence: Option<&Value>, bytes_max: usize) -> (Option<Value>, Opti
     (evidence, (room.left_out() > 0).then(|| room.left_out()))
 }
 
-fn written(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    record: &ItemRecord,
-) -> Result<Answer, ServiceError> {
+fn written(snapshot: &AccessView<'_>, record: &ItemRecord) -> Result<Answer, ServiceError> {
     let id = record.id.parse()?;
     let (place, _) = recalld_tool_framework::reading::written(snapshot, "attempt_id", id)?;
     let mut answer = Answer::plain(Value::Null, String::new());
-    let (attempt, line) = shown(context, snapshot, place, &mut answer)?;
+    let (attempt, line) = shown(snapshot, place, &mut answer)?;
     answer.text = line;
     answer.structured = json!({"attempt": attempt});
     Ok(answer)
@@ -359,13 +355,12 @@ fn written(
 
 /// An attempt as JSON and as a line of text, as far as policy allows.
 fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
     answer: &mut Answer,
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
-    let verdict = record.verdict(context);
+    let verdict = record.verdict(snapshot);
     answer.touched.push(seen(record.item.id, verdict));
     let said = |name: &str| record.attribute(name).filter(|_| verdict == Verdict::Allow);
     let title = Value::from(show::title(&record.item, verdict));

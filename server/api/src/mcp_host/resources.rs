@@ -13,7 +13,8 @@ use recalld_common::scope::Scope;
 use recalld_mcp_protocol::Fault;
 use recalld_mcp_protocol::limits::COMPLETION_VALUES_MAX;
 use recalld_policy::Caller;
-use recalld_policy::{Action, Verdict, What};
+use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_recall::show::ItemFacts;
 use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ServiceError, decision_of, touched};
 use recalld_tools::{brief, docstore};
@@ -73,7 +74,7 @@ impl Named {
         let snapshot = context.snapshot();
         let mut answer = Answer::plain(json!({}), String::new());
         if let Self::Item(id) | Self::Document(id) = self {
-            let (_, _, effect) = known(context, &snapshot, id, uri, &mut answer)?;
+            let (_, _, effect) = known(&snapshot, id, uri, &mut answer)?;
             answer.touched.push(touched(effect, id));
         }
         let look = Look::at(&snapshot, context.workspace, context.services.clock.now());
@@ -89,6 +90,8 @@ impl Named {
         match self {
             Self::Brief => return at.brief(),
             Self::Item(id) | Self::Document(id) => {
+                let Workspace { rules, hidden, .. } = workspace;
+                let snapshot = AccessView::of((*snapshot).clone(), caller, rules, hidden);
                 let place = snapshot.find(id).ok()??;
                 let item = snapshot.item(place).ok()?;
                 let is_there = match self {
@@ -96,10 +99,7 @@ impl Named {
                     _ => item.kind != ANSWER_KIND,
                 };
                 let status = snapshot.status(place).ok()?;
-                if !is_there
-                    || status == Status::Tombstoned
-                    || judged(workspace, caller, &item) == Verdict::Deny
-                {
+                if !is_there || status == Status::Tombstoned || !snapshot.may_know(&item) {
                     return None;
                 }
                 status.name().hash(&mut hasher);
@@ -107,7 +107,7 @@ impl Named {
                     // A successor whose existence is hidden from the caller must not change the version.
                     let is_hidden = snapshot.status(newer).ok()? == Status::Tombstoned;
                     let newer = snapshot.item(newer).ok()?;
-                    if !is_hidden && judged(workspace, caller, &newer) != Verdict::Deny {
+                    if !is_hidden && snapshot.may_know(&newer) {
                         newer.id.0.hash(&mut hasher);
                     }
                 }
@@ -141,16 +141,6 @@ impl<'a> Look<'a> {
 pub(super) fn may_read(caller: &Caller) -> bool {
     let (family, tool) = (docstore::FAMILY.name, docstore::GET_DOCUMENT);
     caller.scopes.contains(&Scope::TenantRead) && caller.entitled.has_tool(family, tool)
-}
-
-fn judged(workspace: &Workspace, caller: &Caller, item: &ItemView<'_>) -> Verdict {
-    let what = What {
-        workspace: &workspace.name,
-        kind: item.kind,
-        sensitivity: item.sensitivity,
-        gates: &item.gates,
-    };
-    caller.judge(&workspace.rules, &what, Action::Read).0
 }
 
 /// Returns the resources with a fixed URI.
@@ -190,8 +180,8 @@ fn contents(uri: &str, mime: &str, text: &str) -> Value {
 fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
     let snapshot = context.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
-    let (place, verdict, effect) = known(context, &snapshot, id, uri, &mut answer)?;
-    let facts = ItemFacts::of(&snapshot, place, verdict, &|other| context.may_know(other))?;
+    let (place, verdict, effect) = known(&snapshot, id, uri, &mut answer)?;
+    let facts = ItemFacts::of(&snapshot, place, verdict)?;
     answer.structured = contents(uri, "application/json", &json!(facts).to_string());
     answer.touched.push(touched(effect, id));
     Ok(answer)
@@ -203,8 +193,7 @@ fn missing(uri: &str) -> ServiceError {
 
 /// Returns an item whose existence the caller may know, with verdict and effect. Records the decision in `answer`.
 fn known(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     id: ItemId,
     uri: &str,
     answer: &mut Answer,
@@ -214,7 +203,7 @@ fn known(
     if snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND {
         return Err(missing(uri));
     }
-    let (verdict, rule) = context.judge(&item, Action::Read);
+    let (verdict, rule) = snapshot.judge(&item, Action::Read);
     let effect = match verdict {
         Verdict::Deny => {
             // Same text as for a missing item, so that the existence does not leak.
@@ -236,8 +225,8 @@ fn known(
 
 /// Returns true if policy allows an item's content to be shown. Otherwise the answer's ledger entry records the
 /// decision.
-fn may_be_shown(context: &Context<'_>, item: &ItemView<'_>, answer: &mut Answer) -> bool {
-    let (verdict, rule) = context.judge(item, Action::Read);
+fn may_be_shown(snapshot: &AccessView<'_>, item: &ItemView<'_>, answer: &mut Answer) -> bool {
+    let (verdict, rule) = snapshot.judge(item, Action::Read);
     if verdict == Verdict::Allow {
         return true;
     }
@@ -304,7 +293,7 @@ impl Wanted {
             }
             let mut new = self.of_item(&item);
             new.retain(|candidate| candidate.starts_with(value) && !values.contains(candidate));
-            if !new.is_empty() && may_be_shown(context, &item, &mut answer) {
+            if !new.is_empty() && may_be_shown(&snapshot, &item, &mut answer) {
                 answer.touched.push(touched(Effect::Read, item.id));
                 values.extend(new);
             }

@@ -145,7 +145,7 @@ fn the_snapshots_of_a_call_end_with_it() {
             Plan::governed(Question { text: "otter".to_owned(), ..Question::default() }),
             Plan::semantic(Question { text: "otter".to_owned(), ..Question::default() }),
         ] {
-            let ran = RecallContext::now(&context).and_then(|recall| recall.run(&plan));
+            let ran = RecallContext::now(&context).run(&plan);
             assert_eq!(matches!(ran, Err(ServiceError::Cancelled)), is_over, "{ran:?}");
         }
     }

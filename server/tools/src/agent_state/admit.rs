@@ -163,7 +163,7 @@ fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let record = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?;
     // An unknown value is simulated like a missing value, with the class of a new value, so its existence does not
     // leak.
-    let known = record.as_ref().filter(|record| context.may_know(&record.item));
+    let known = record.as_ref().filter(|record| snapshot.may_know(&record.item));
     let class = class_of(known);
     let plan = wanted.r#as.as_ref().and_then(|somebody| somebody.plan.as_ref());
     let (decision, rule) = context.caller.as_who(|who| {

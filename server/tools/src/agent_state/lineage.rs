@@ -51,7 +51,7 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let snapshot = context.snapshot();
     let missing = || ServiceError::Missing { field: "key", why: NO_SUCH_ITEM.to_owned() };
     let newest = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?.ok_or_else(missing)?;
-    let (mut all, is_cut) = versions(context, &snapshot, &newest)?;
+    let (mut all, is_cut) = versions(&snapshot, &newest)?;
     if all.is_empty() {
         return Err(missing());
     }
@@ -68,11 +68,11 @@ fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
         let value = version.attributes.get("value").unwrap_or(&Value::Null).to_string();
         let at = names::time(version.item.recorded_at);
         let line = format!("{}: {at} {status}\n", version_of(version));
-        let seen = seen(version.item.id, version.verdict(context));
+        let seen = seen(version.item.id, version.verdict(&snapshot));
         let row = json!({
                 "version": version_of(version), "item_id": names::of_item(&version.item), "at": at,
                 "by": version.item.recorded_by, "status": status,
-                "content_sha256": version.is_open(context).then(|| hex(&Sha256::digest(&value))),
+                "content_sha256": version.is_open(&snapshot).then(|| hex(&Sha256::digest(&value))),
         });
         Ok(Row::new(version_of(version), row, line).touching([seen]))
     });

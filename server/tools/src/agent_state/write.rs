@@ -1,12 +1,13 @@
 //! `agent_state_write_tool`: stores the next version of an agent's value.
 
-use engine::{Micros, Sensitivity, Snapshot};
+use engine::{Micros, Sensitivity};
 use serde_json::{Map, Value, json};
 
 use super::value::{AgentId, GATE, StateKey, VALUE_BYTES_MAX, current, ref_of, version_of};
 use recalld_common::names;
 use recalld_common::own_kinds::AGENT_STATE;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{AnyJson, Int, args};
 use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::records::{FIRST, Record, draft};
@@ -70,8 +71,8 @@ fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     }
     let before = current(writing.snapshot(), &wanted.agent_id.0, &wanted.key.0)?;
     if let Some(before) = &before {
-        may_know(context, "key", &before.item)?;
-        may_change(context, "key", &before.item)?;
+        may_know(writing.snapshot(), "key", &before.item)?;
+        may_change(writing.snapshot(), "key", &before.item)?;
     }
     refuse_other(wanted.expected_version, before.as_ref())?;
     let id = context.workspace.store.new_item_id();
@@ -118,7 +119,7 @@ fn refuse_other(
 }
 
 /// Response about a written version: the arguments of the writer, without the value.
-fn told(snapshot: &Snapshot, record: &ItemRecord) -> Result<Answer, ServiceError> {
+fn told(snapshot: &AccessView<'_>, record: &ItemRecord) -> Result<Answer, ServiceError> {
     let (place, _) = record.id.find(snapshot)?;
     let record = Record::of(snapshot, place)?;
     let (agent, key, version) = (record.text("agent_id"), record.text("key"), version_of(&record));

@@ -1,4 +1,4 @@
-use engine::{RowAddress, Snapshot};
+use engine::RowAddress;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -6,11 +6,11 @@ use sha2::{Digest, Sha256};
 use recalld_common::names;
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_policy::Verdict;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::choices;
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::records::{Record, reference};
-use recalld_tool_framework::{Answer, Context, ServiceError};
+use recalld_tool_framework::{Answer, ServiceError};
 
 /// Description of the fields of an artifact in a result.
 pub(super) const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
@@ -53,13 +53,12 @@ pub(super) struct ArtifactFacts<'s> {
 impl<'s> ArtifactFacts<'s> {
     /// Collects the facts of an artifact, and records in the answer that they are shown.
     pub(super) fn of(
-        context: &Context<'_>,
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         place: RowAddress,
         answer: &mut Answer,
     ) -> Result<Self, ServiceError> {
         let record = Record::of(snapshot, place)?;
-        let verdict = record.verdict(context);
+        let verdict = record.verdict(snapshot);
         answer.touched.push(seen(record.item.id, verdict));
         let attribute = |name: &str| record.attribute(name).cloned();
         let open = |name| attribute(name).filter(|_| verdict == Verdict::Allow);

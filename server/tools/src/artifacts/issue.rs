@@ -8,7 +8,7 @@ use super::artifact::{ArtifactFacts, SHOWN, State, in_words, ref_of};
 use recalld_common::names;
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{AnyObject, List, Sha256, Text, args, object};
 use recalld_tool_framework::records::{FIRST, draft};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
@@ -100,7 +100,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
     let member = Member { kind, name, content_sha256, path, attributes };
     let tell: Tell<'_, IssueRecord> = &|snapshot, record| {
-        let Issued { artifacts, mut answer, .. } = Issued::of(context, snapshot, record)?;
+        let Issued { artifacts, mut answer, .. } = Issued::of(snapshot, record)?;
         // One artifact alone always has room.
         answer.structured = json!({"artifact": artifacts.first(), "created": record.created == 1});
         Ok(answer)
@@ -114,7 +114,7 @@ fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let members: Vec<(String, Member)> =
         members.map(|(at, member)| (format!("artifacts: member {at}, path"), member)).collect();
     let tell: Tell<'_, IssueRecord> = &|snapshot, record| {
-        let Issued { artifacts, truncated, mut answer } = Issued::of(context, snapshot, record)?;
+        let Issued { artifacts, truncated, mut answer } = Issued::of(snapshot, record)?;
         answer.structured = json!({
             "artifacts": artifacts, "created": record.created, "truncated": truncated,
         });
@@ -235,11 +235,7 @@ struct Issued {
 }
 
 impl Issued {
-    fn of(
-        context: &Context<'_>,
-        snapshot: &Snapshot,
-        record: &IssueRecord,
-    ) -> Result<Self, ServiceError> {
+    fn of(snapshot: &AccessView<'_>, record: &IssueRecord) -> Result<Self, ServiceError> {
         let mut answer = Answer::plain(Value::Null, String::new());
         let mut artifacts = Vec::with_capacity(record.ids.len());
         let mut room = Room::of(TOLD_BYTES_MAX);
@@ -248,7 +244,7 @@ impl Issued {
             let newest =
                 item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
             let place = newest.flatten().unwrap_or(place);
-            let artifact = ArtifactFacts::of(context, snapshot, place, &mut answer)?;
+            let artifact = ArtifactFacts::of(snapshot, place, &mut answer)?;
             if room.takes(&artifact) {
                 answer.text.push_str(&artifact.line());
                 artifacts.push(json!(artifact));

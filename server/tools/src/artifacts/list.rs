@@ -41,18 +41,18 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let listed = newest(context, &snapshot, &paging, (&[ARTIFACT], true), |place| {
+    let listed = newest(&snapshot, &paging, (&[ARTIFACT], true), |place| {
         let record = Record::of(&snapshot, place)?;
         let of_state = wanted.status.is_none_or(|state| record.text("state") == state.name());
         let of_kind = wanted
             .kind
             .as_ref()
-            .is_none_or(|kind| record.is_open(context) && record.text("kind") == kind.0);
+            .is_none_or(|kind| record.is_open(&snapshot) && record.text("kind") == kind.0);
         Ok(of_state && of_kind)
     })?;
     let rows = listed.into_iter().map(|(at, place)| {
         let mut told = Answer::plain(Value::Null, String::new());
-        let artifact = ArtifactFacts::of(context, &snapshot, place, &mut told)?;
+        let artifact = ArtifactFacts::of(&snapshot, place, &mut told)?;
         Ok(Row::new(at, json!(artifact), artifact.line()).touching(told.touched))
     });
     Ok(paging.page(rows)?.into_answer("artifacts", "No such artifacts."))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use engine::{ItemDraft, Snapshot, hex};
+use engine::{ItemDraft, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +10,7 @@ use super::artifact::{ArtifactFacts, SHOWN, State, in_words};
 use recalld_common::own_kinds::ARTIFACT;
 use recalld_common::scope::Scope;
 use recalld_fs_util::roots::Refused;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Id, Sha256, Text, args};
 use recalld_tool_framework::records::{Record, current};
 use recalld_tool_framework::results::{Kind, always};
@@ -54,13 +55,13 @@ struct ComparisonRecord {
 fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Compared::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
-    let tell: Tell<'_, ComparisonRecord> = &|snapshot, record| told(context, snapshot, record);
+    let tell: Tell<'_, ComparisonRecord> = &told;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let Id(id) = wanted.artifact_id;
-    let artifact = current(context, writing.snapshot(), ARTIFACT, "artifact_id", id)?;
-    may_change(context, "artifact_id", &artifact.item)?;
+    let artifact = current(writing.snapshot(), ARTIFACT, "artifact_id", id)?;
+    may_change(writing.snapshot(), "artifact_id", &artifact.item)?;
     let found = match (wanted.content_sha256, &wanted.path) {
         (Some(sha256), None) => Some(sha256.to_hex()),
         (None, Some(path)) => of_file(context, &path.0)?,
@@ -76,7 +77,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
         && found.as_ref().is_none_or(|found| artifact.text("content_sha256") == found);
     if is_same {
         if wanted.idempotency_key.is_none() {
-            return told(context, writing.snapshot(), &record);
+            return told(writing.snapshot(), &record);
         }
     } else {
         let mut attributes = artifact.attributes.clone();
@@ -121,16 +122,12 @@ fn compared(record: &Record<'_>, found: Option<&str>) -> (&'static str, State) {
     }
 }
 
-fn told(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    record: &ComparisonRecord,
-) -> Result<Answer, ServiceError> {
+fn told(snapshot: &AccessView<'_>, record: &ComparisonRecord) -> Result<Answer, ServiceError> {
     let (place, item) = record.id.find(snapshot)?;
     let newest = item.reference.map(|reference| snapshot.find_ref(reference)).transpose()?;
     let place = newest.flatten().unwrap_or(place);
     let mut answer = Answer::plain(Value::Null, String::new());
-    let artifact = ArtifactFacts::of(context, snapshot, place, &mut answer)?;
+    let artifact = ArtifactFacts::of(snapshot, place, &mut answer)?;
     let result = &record.result;
     answer.text = format!("{result}\n{}", artifact.line());
     answer.structured = json!({"result": result, "artifact": artifact});

@@ -66,10 +66,10 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     }
     // The 10 s limit includes the sampling.
     let mut timer = Timer::begin(context);
-    let recall = RecallContext::now(context)?;
+    let recall = RecallContext::now(context);
     let snapshot = &recall.view.snapshot;
     let many = usize::try_from(wanted.n.0).unwrap_or_default();
-    let (places, _) = sampled(context, snapshot, many * SAMPLED_EACH)?;
+    let (places, _) = sampled(snapshot, many * SAMPLED_EACH)?;
     let askable = askable(snapshot, &places, many)?;
     let (mut first, mut five, mut reciprocal) = (0_u32, 0_u32, 0.0_f64);
     for (id, question) in askable {

@@ -1,13 +1,13 @@
 //! `brain_benchmark_recall`: latency of recall on the items of the workspace.
 
-use engine::{Filter, RowAddress, Snapshot};
+use engine::{Filter, RowAddress};
 use serde_json::{Map, Value};
 
 use super::timer::{CUT, N, P50, P95, P99, Timer, begin, kept};
 use crate::recall::arbitrate::RecallContext;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::{Plan, Question};
+use recalld_recall::{AccessView, Plan, Question};
 use recalld_tool_framework::args::{Int, args, choices};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
@@ -65,10 +65,10 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     }
     // The 10 s limit includes the sampling.
     let mut timer = Timer::begin(context);
-    let recall = RecallContext::now(context)?;
+    let recall = RecallContext::now(context);
     let snapshot = &recall.view.snapshot;
     let many = usize::try_from(wanted.queries.0).unwrap_or_default();
-    let (places, rows) = sampled(context, snapshot, many)?;
+    let (places, rows) = sampled(snapshot, many)?;
     for place in places {
         let item = snapshot.item(place)?;
         let words = if item.title.split_whitespace().count() > 2 { item.title } else { item.text };
@@ -94,12 +94,10 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 /// Row addresses of current items that the caller may read, evenly spread in write order, and the number of current
 /// visible rows.
 pub(super) fn sampled(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     many: usize,
 ) -> Result<(Vec<RowAddress>, usize), ServiceError> {
-    let filter =
-        Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
+    let filter = Filter { current_only: true, mask: snapshot.hidden()?, ..Filter::default() };
     let mut rows = 0_usize;
     snapshot.for_each_admitted(&filter, |_, _| {
         rows += 1;
@@ -113,7 +111,7 @@ pub(super) fn sampled(
         seen += 1;
         if is_due && places.len() < many {
             let item = snapshot.item(place)?;
-            if context.judge(&item, Action::Read).0 == Verdict::Allow {
+            if snapshot.judge(&item, Action::Read).0 == Verdict::Allow {
                 places.push(place);
             }
         }

@@ -43,8 +43,8 @@ fn report(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let open = |place| Ok(Record::of(&snapshot, place)?.is_open(context));
-    let listed = newest(context, &snapshot, &paging, (&[BENCH], false), open)?;
+    let open = |place| Ok(Record::of(&snapshot, place)?.is_open(&snapshot));
+    let listed = newest(&snapshot, &paging, (&[BENCH], false), open)?;
     let rows = listed.into_iter().map(|(key, place)| {
         let record = Record::of(&snapshot, place)?;
         let at = names::time(record.item.recorded_at);

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{ItemDraft, Snapshot};
+use engine::ItemDraft;
 use serde_json::{Map, Value, json};
 
 use recalld_common::own_kinds::BENCH;
+use recalld_recall::AccessView;
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{ItemRecord, Key, Writing};
@@ -123,7 +124,7 @@ pub(super) fn begin<'c>(
 }
 
 /// Response with the figures as stored.
-fn told(snapshot: &Snapshot, record: &ItemRecord) -> Result<Answer, ServiceError> {
+fn told(snapshot: &AccessView<'_>, record: &ItemRecord) -> Result<Answer, ServiceError> {
     let (place, _) = record.id.find(snapshot)?;
     let record = Record::of(snapshot, place)?;
     let figures = record.attributes.get("figures").cloned().unwrap_or_else(|| json!({}));

@@ -6,12 +6,13 @@
 use std::cell::Cell;
 
 use engine::ledger::{Effect, TouchedItem};
-use engine::{ItemId, Micros, Snapshot, hex};
+use engine::{ItemId, Micros, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use recalld_audit::hash_call;
 use recalld_intent::COMMAND;
+use recalld_recall::AccessView;
 use recalld_tool_framework::writing::{Key, Writing};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Stored, Tool};
 
@@ -68,7 +69,8 @@ impl<'c> Once<'c> {
     /// Records that the command was executed, and its reference time. The tool records its own response.
     fn keep(self, at: Micros) -> Result<(), ServiceError> {
         let Some(writing) = self.writing.filter(|_| self.first.is_none()) else { return Ok(()) };
-        let told = |_: &Snapshot, _: &CommandRecord| Ok(Answer::plain(Value::Null, String::new()));
+        let told =
+            |_: &AccessView<'_>, _: &CommandRecord| Ok(Answer::plain(Value::Null, String::new()));
         writing.commit(&CommandRecord { at: at.0 }, &told).map(drop)
     }
 }

@@ -1,6 +1,6 @@
 //! Corrections: a wrong statement and its replacement.
 
-use engine::{ItemDraft, ItemView, RowAddress, Snapshot, Status};
+use engine::{ItemDraft, ItemView, RowAddress, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -9,6 +9,7 @@ use crate::work::fields;
 use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::records::{CORRECTION, CORRECTS};
@@ -80,8 +81,8 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let mut correction = draft(&wanted);
     let mut replacement = None;
     if let Some(Id(id)) = wanted.item_id {
-        let (place, old) = find(context, writing.snapshot(), "item_id", id)?;
-        may_correct(context, writing.snapshot(), place, &old)?;
+        let (place, old) = find(writing.snapshot(), "item_id", id)?;
+        may_correct(writing.snapshot(), place, &old)?;
         let about = About::of(&old);
         about.cover(&mut correction);
         correction.attributes = attributes(&wanted, Some(&about));
@@ -100,12 +101,11 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 
 /// Fails unless a correction may supersede the item.
 fn may_correct(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
     old: &ItemView<'_>,
 ) -> Result<(), ServiceError> {
-    may_change(context, "item_id", old)?;
+    may_change(snapshot, "item_id", old)?;
     if OWN_KINDS.contains(&old.kind) {
         let why = format!(
             "is a {}, which changes with what it stands for; leave item_id out to correct what it says",
@@ -119,7 +119,7 @@ fn may_correct(
     let mut now = Vec::new();
     for newer in snapshot.current_successors(old.id)?.addresses {
         let newer = snapshot.item(newer)?;
-        if context.may_know(&newer) {
+        if snapshot.may_know(&newer) {
             now.push(names::of_item(&newer));
         }
     }
@@ -177,7 +177,7 @@ fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
 
 fn told(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     record: &CorrectionRecord,
 ) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());

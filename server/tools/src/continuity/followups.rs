@@ -18,7 +18,7 @@ use recalld_common::names;
 use recalld_common::own_kinds::FOLLOWUP;
 use recalld_common::scope::Scope;
 use recalld_policy::Verdict;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Argument, Id, Shown, Text, Time, Zone, args, refuse_blank};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::seen;
@@ -168,7 +168,7 @@ fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
-    let about = About::find(context, writing.snapshot(), wanted.item_id.as_ref())?;
+    let about = About::find(writing.snapshot(), wanted.item_id.as_ref())?;
     let zone = wanted.timezone.map_or(wanted.due_at.zone, |zone| zone.0);
     let due_at = names::time(wanted.due_at.at);
     let attributes = fields(json!({
@@ -203,8 +203,8 @@ fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let Id(id) = wanted.followup_id;
     let (done, next) = {
         let snapshot = writing.snapshot();
-        let now = records::current(context, snapshot, FOLLOWUP, "followup_id", id)?;
-        may_change(context, "followup_id", &now.item)?;
+        let now = records::current(snapshot, FOLLOWUP, "followup_id", id)?;
+        may_change(snapshot, "followup_id", &now.item)?;
         refuse_done(&now)?;
         (closed(&now, wanted.note.map(|note| note.0)), next_of(context, snapshot, &now)?)
     };
@@ -270,7 +270,7 @@ fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
         None => None,
     };
     let snapshot = context.snapshot();
-    let hidden = context.hidden(&snapshot)?;
+    let hidden = snapshot.hidden()?;
     let (_, listed) = soonest(&snapshot, hidden, (after, before), ROWS_MAX + 1)?;
     let rows = listed.into_iter().map(|(at, id, place)| {
         let mut told = Answer::plain(Value::Null, String::new());
@@ -312,7 +312,7 @@ pub(crate) fn soonest(
 
 fn told(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     record: &FollowupRecord,
 ) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(json!({}), String::new());
@@ -329,12 +329,12 @@ fn told(
 /// A follow-up as JSON and as a line of text, as far as policy allows.
 fn shown(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
     answer: &mut Answer,
 ) -> Result<(Value, String), ServiceError> {
     let record = Record::of(snapshot, place)?;
-    let verdict = record.verdict(context);
+    let verdict = record.verdict(snapshot);
     answer.touched.push(seen(record.item.id, verdict));
     let (name, item) = (record.name(), names::of_item(&record.item));
     if verdict != Verdict::Allow {
@@ -343,7 +343,7 @@ fn shown(
         return Ok((shown, format!("{name}: {text}\n")));
     }
     let mut attributes = record.attributes.clone();
-    keep_known_about(context, snapshot, &mut attributes)?;
+    keep_known_about(snapshot, &mut attributes)?;
     let attribute = |name: &str| attributes.get(name).cloned();
     let due = record.time(DUE_AT);
     let is_open = record.text(STATE) == OPEN;

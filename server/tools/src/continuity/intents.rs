@@ -1,12 +1,13 @@
 //! Intents: goals of the operator.
 
-use engine::{ItemDraft, Snapshot};
+use engine::ItemDraft;
 use serde_json::{Map, Value, json};
 
 use super::record::RecordFacts;
 use crate::work::fields;
 use recalld_common::names;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{List, Text, Time, args, choices, refuse_blank};
 use recalld_tool_framework::records::INTENT;
 use recalld_tool_framework::results::{Kind, always};
@@ -86,7 +87,7 @@ fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 
 fn told(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());

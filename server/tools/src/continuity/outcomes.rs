@@ -1,11 +1,12 @@
 //! Outcomes of decisions, attempts and other items.
 
-use engine::{ItemDraft, Snapshot};
+use engine::ItemDraft;
 use serde_json::{Map, Value, json};
 
 use super::record::{ABOUT, About, RecordFacts};
 use crate::work::fields;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object, refuse_blank};
 use recalld_tool_framework::records::OUTCOME;
 use recalld_tool_framework::results::{Kind, always};
@@ -68,7 +69,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
-    let about = About::find(context, writing.snapshot(), wanted.item_id.as_ref())?;
+    let about = About::find(writing.snapshot(), wanted.item_id.as_ref())?;
     let mut item = draft(&wanted, about.as_ref());
     if let Some(about) = &about {
         about.cover(&mut item);
@@ -126,7 +127,7 @@ fn word_of(valence: f64) -> String {
 
 fn told(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {
     let mut answer = Answer::plain(Value::Null, String::new());

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::recall::arbitrate::grounding_token;
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::Id;
 use recalld_tool_framework::reading::{CutFacts, find, seen};
 use recalld_tool_framework::writing::StoredId;
@@ -40,12 +41,11 @@ impl About {
     /// # Errors
     /// Returns an error if the caller can know of no such item.
     pub(super) fn find(
-        context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         given: Option<&Id>,
     ) -> Result<Option<Self>, ServiceError> {
         let Some(&Id(id)) = given else { return Ok(None) };
-        let (_, item) = find(context, snapshot, "item_id", id)?;
+        let (_, item) = find(snapshot, "item_id", id)?;
         Ok(Some(Self::of(&item)))
     }
 
@@ -77,21 +77,21 @@ impl<'s> RecordFacts<'s> {
     /// Collects the facts of a written item, and records in the answer that they are shown.
     pub(super) fn of(
         context: &Context<'_>,
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         id: &StoredId,
         answer: &mut Answer,
     ) -> Result<Self, ServiceError> {
         let (place, item) = id.find(snapshot)?;
-        let verdict = context.judge(&item, Action::Read).0;
+        let verdict = snapshot.judge(&item, Action::Read).0;
         answer.touched.push(seen(item.id, verdict));
         let mut attributes = None;
         if verdict == Verdict::Allow {
             let attributes =
                 attributes.insert(serde_json::from_str(item.attributes).unwrap_or_default());
-            keep_known_about(context, snapshot, attributes)?;
+            keep_known_about(snapshot, attributes)?;
         }
         Ok(Self {
-            item: CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?,
+            item: CutFacts::of(snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?,
             attributes,
             grounding_token: grounding_token(context, &item, verdict),
         })
@@ -108,13 +108,12 @@ impl<'s> RecordFacts<'s> {
 
 /// Removes the subject item from attributes if the caller may not know of the item.
 pub(super) fn keep_known_about(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     attributes: &mut Map<String, Value>,
 ) -> Result<(), ServiceError> {
     let Some(about) = attributes.get(ABOUT) else { return Ok(()) };
     if standing(snapshot, about.as_str().unwrap_or_default())?
-        .is_none_or(|(_, item)| !context.may_know(&item))
+        .is_none_or(|(_, item)| !snapshot.may_know(&item))
     {
         attributes.remove(ABOUT);
     }

@@ -7,7 +7,7 @@ use super::stored::{attributes, path_of};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
@@ -44,13 +44,13 @@ pub(super) const GET: Tool = Tool {
 fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let Asked { chunk_id: Id(id) } = Asked::parse(raw)?;
     let snapshot = context.snapshot();
-    let (place, item) = find(context, &snapshot, "chunk_id", id)?;
+    let (place, item) = find(&snapshot, "chunk_id", id)?;
     if item.kind != CHUNK {
         let why = format!("is the id of a {}; that of a chunk is wanted", item.kind);
         return Err(ServiceError::argument("chunk_id", why));
     }
-    let verdict = context.judge(&item, Action::Read).0;
-    let (before, after) = beside(context, &snapshot, &item)?;
+    let verdict = snapshot.judge(&item, Action::Read).0;
+    let (before, after) = beside(&snapshot, &item)?;
     let shown = shown(&snapshot, &item, verdict, snapshot.status(place)?)?;
     let text = match verdict {
         Verdict::Allow => format!("{}\n{}", item.title, item.text),
@@ -89,8 +89,7 @@ fn shown(
 /// Ids of the previous and the next chunk in this version of the document; `None` for a chunk that the caller may not
 /// know.
 fn beside(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     item: &ItemView<'_>,
 ) -> Result<(Option<String>, Option<String>), ServiceError> {
     let Some(source) = item.source else { return Ok((None, None)) };
@@ -103,7 +102,7 @@ fn beside(
         let other = snapshot.item(place)?;
         if other.id == item.id {
             is_past = true;
-        } else if context.may_know(&other) {
+        } else if snapshot.may_know(&other) {
             let name = names::of_item(&other);
             if is_past {
                 return Ok((before, Some(name)));

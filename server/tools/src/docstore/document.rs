@@ -12,8 +12,8 @@ use recalld_common::scope::Scope;
 use recalld_fs_util::uri;
 use recalld_ingest::document_of;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_recall::show::REDACTED;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, Int, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
@@ -91,7 +91,7 @@ fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answe
     let place = named(context, &snapshot, (wanted.document_id, path))?;
     let item = snapshot.item(place)?;
     let offset = usize::try_from(wanted.offset.0).unwrap_or(usize::MAX);
-    let part = part_of(context, &snapshot, &item, (offset, TEXT_BYTES_MAX))?;
+    let part = part_of(&snapshot, &item, (offset, TEXT_BYTES_MAX))?;
     if offset > part.of_bytes {
         let why = format!("is {offset}; the text has {} bytes", part.of_bytes);
         return Err(ServiceError::argument("offset", why));
@@ -139,7 +139,7 @@ pub fn whole(
     let snapshot = context.snapshot();
     let place = named(context, &snapshot, (Some(Id(id)), None))?;
     let item = snapshot.item(place)?;
-    let Part { text, of_bytes, .. } = part_of(context, &snapshot, &item, (0, bytes_max))?;
+    let Part { text, of_bytes, .. } = part_of(&snapshot, &item, (0, bytes_max))?;
     let truncated = text.len() < of_bytes;
     let format = attributes(&item)["format"].as_str().unwrap_or_default().to_owned();
     Ok(DocumentText { text, format, truncated })
@@ -200,8 +200,7 @@ struct Part {
 /// Chunks may be more restricted than their document. A redacted chunk is replaced by a notice, and a denied chunk is
 /// omitted.
 fn part_of(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     document: &ItemView<'_>,
     (offset, bytes_max): (usize, usize),
 ) -> Result<Part, ServiceError> {
@@ -213,7 +212,7 @@ fn part_of(
         if item.kind != "chunk" || snapshot.status(place)? == Status::Tombstoned {
             continue;
         }
-        match context.judge(&item, Action::Read).0 {
+        match snapshot.judge(&item, Action::Read).0 {
             Verdict::Allow => part.add(item.text, offset, bytes_max),
             Verdict::Redact => part.add(&format!("{REDACTED}\n"), offset, bytes_max),
             Verdict::Deny => {}
@@ -305,12 +304,11 @@ impl<'s> DocumentFacts<'s> {
 
     /// Collects the facts of a document, as far as policy allows.
     pub(crate) fn shown(
-        context: &Context<'_>,
-        snapshot: &'s Snapshot,
+        snapshot: &'s AccessView<'_>,
         place: RowAddress,
     ) -> Result<Self, ServiceError> {
         let item = snapshot.item(place)?;
-        let verdict = context.judge(&item, Action::Read).0;
+        let verdict = snapshot.judge(&item, Action::Read).0;
         if verdict == Verdict::Allow {
             return Self::of(snapshot, place, &item);
         }
@@ -331,7 +329,7 @@ impl<'s> DocumentFacts<'s> {
 /// Finds a document by id or path, which the caller must be allowed to read.
 pub(super) fn named(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     (id, path): (Option<Id>, Option<&str>),
 ) -> Result<RowAddress, ServiceError> {
     let (field, why, place) = match (id, path) {
@@ -347,7 +345,7 @@ pub(super) fn named(
     };
     let item = snapshot.item(place)?;
     // For a caller that may not read the document, the document does not exist.
-    let (verdict, rule) = context.judge(&item, Action::Read);
+    let (verdict, rule) = snapshot.judge(&item, Action::Read);
     if verdict == Verdict::Allow {
         return Ok(place);
     }

@@ -11,6 +11,7 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_fs_util::uri;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
@@ -70,7 +71,7 @@ fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
     let mut shown = Vec::new();
     for (source, version) in sources.iter().zip(1_u64..) {
         snapshot.check_cancelled()?;
-        if let Some((document, row)) = version_facts(context, &snapshot, source, version)? {
+        if let Some((document, row)) = version_facts(&snapshot, source, version)? {
             shown.push((version, document, row));
         }
     }
@@ -101,8 +102,7 @@ struct VersionFacts {
 
 /// Facts of a version; `None` if the caller may not read its document.
 fn version_facts(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     source: &SourceView<'_>,
     version: u64,
 ) -> Result<Option<(ItemId, VersionFacts)>, ServiceError> {
@@ -111,7 +111,7 @@ fn version_facts(
         if item.kind != "document" {
             continue;
         }
-        if context.judge(&item, Action::Read).0 != Verdict::Allow {
+        if snapshot.judge(&item, Action::Read).0 != Verdict::Allow {
             return Ok(None);
         }
         let stored = attributes(&item);

@@ -1,7 +1,7 @@
 //! `docstore_get_lines_tool`: lines of a stored document, of any version.
 
 use engine::ledger::Effect;
-use engine::{ItemId, Snapshot, SourceView, Status, hex};
+use engine::{ItemId, SourceView, Status, hex};
 use serde_json::{Map, Value, json};
 
 use super::document::nothing_from;
@@ -10,6 +10,7 @@ use super::stored::attributes;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Int, Sha256, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
@@ -80,7 +81,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
         let why = "no version of it has this content_sha256".to_owned();
         return Err(ServiceError::Missing { field: "version", why });
     };
-    let version = version(context, &snapshot, source, &wanted.path.0)?;
+    let version = version(&snapshot, source, &wanted.path.0)?;
     let range = (first, last);
     let found = lines(&version.text, range);
     let shown_last = first + i64::try_from(found.lines.len()).unwrap_or_default() - 1;
@@ -105,8 +106,7 @@ struct Version {
 
 /// Loads a version. For a caller that may not read the document or one of its chunks, the document does not exist.
 fn version(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     source: &SourceView<'_>,
     path: &str,
 ) -> Result<Version, ServiceError> {
@@ -118,7 +118,7 @@ fn version(
             continue;
         }
         let item = snapshot.item(place)?;
-        if context.judge(&item, Action::Read).0 != Verdict::Allow {
+        if snapshot.judge(&item, Action::Read).0 != Verdict::Allow {
             return Err(missing());
         }
         match item.kind {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use engine::{ItemId, RowAddress, Snapshot, Status};
+use engine::{ItemId, RowAddress, Status};
 use serde_json::{Map, Value, json};
 
 use super::document::DocumentFacts;
 use super::stored::{is_beneath, path_of};
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::seen_at;
@@ -70,10 +71,10 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let wanted = Manifest::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let rows = page_of(context, &snapshot, &wanted, &paging)?.into_iter().map(|(key, place)| {
-        let shown = DocumentFacts::shown(context, &snapshot, place)?;
+    let rows = page_of(&snapshot, &wanted, &paging)?.into_iter().map(|(key, place)| {
+        let shown = DocumentFacts::shown(&snapshot, place)?;
         let line = format!("{} {} ({})\n", shown.path(), shown.title, shown.document_id);
-        let seen = seen_at(context, &snapshot, place)?;
+        let seen = seen_at(&snapshot, place)?;
         Ok(Row::new((key.0, key.1.to_string()), json!(shown), line).touching([seen]))
     });
     Ok(paging.page(rows)?.into_answer("documents", "No such documents."))
@@ -81,8 +82,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
 
 /// Documents of one page, plus one more if the list continues.
 fn page_of(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     wanted: &Manifest,
     paging: &Paging,
 ) -> Result<Vec<(Key, RowAddress)>, ServiceError> {
@@ -103,7 +103,7 @@ fn page_of(
         if !wanted.modality.as_ref().is_none_or(of_modality) {
             continue;
         }
-        let verdict = context.judge(&item, Action::Read).0;
+        let verdict = snapshot.judge(&item, Action::Read).0;
         if let Some(prefix) = &wanted.path_prefix
             && (verdict != Verdict::Allow || !is_beneath(snapshot, &item, &prefix.0)?)
         {

@@ -1,7 +1,7 @@
 //! `docstore_get_outline_tool`: headings of a document as a tree.
 
 use engine::ledger::Effect;
-use engine::{ItemView, Snapshot, Status};
+use engine::{ItemView, Status};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::stored::attributes;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
 use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
@@ -75,7 +75,7 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let last = item.span.as_ref().map_or(0, |span| u64::from(span.line_end));
     let kept = kept(&stored["headings"], last);
     let made_from = if kept.is_empty() { "chunks" } else { "headings" };
-    let mut headings = if kept.is_empty() { of_chunks(context, &snapshot, &item)? } else { kept };
+    let mut headings = if kept.is_empty() { of_chunks(&snapshot, &item)? } else { kept };
     let mut is_cut = stored["headings_cut"] == true;
     let mut room = Room::of(HEADINGS_BYTES_MAX);
     let fit = headings.iter().take_while(|heading| room.takes(heading)).count();
@@ -134,8 +134,7 @@ fn kept(stored: &Value, last_line: u64) -> Vec<Heading> {
 
 /// Makes a heading of each chunk, for a document without stored headings.
 fn of_chunks(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     document: &ItemView<'_>,
 ) -> Result<Vec<Heading>, ServiceError> {
     let mut headings = Vec::new();
@@ -143,7 +142,7 @@ fn of_chunks(
     for place in snapshot.items_by_source(source)? {
         snapshot.check_cancelled()?;
         let item = snapshot.item(place)?;
-        let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
+        let is_open = snapshot.judge(&item, Action::Read).0 == Verdict::Allow;
         let is_there = snapshot.status(place)? != Status::Tombstoned && is_open;
         let Some(span) = item.span.filter(|_| item.kind == "chunk" && is_there) else { continue };
         headings.push(Heading {

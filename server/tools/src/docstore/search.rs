@@ -71,7 +71,7 @@ fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
         kinds: vec!["chunk".to_owned()],
         modality: wanted.modality.map(|modality| modality.0),
         current_only: true,
-        mask: context.hidden(&snapshot)?,
+        mask: snapshot.hidden()?,
         ..Filter::default()
     };
     if let Some(prefix) = &wanted.path_prefix {

@@ -86,24 +86,24 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     let wanted = Around::parse(raw)?;
     let snapshot = context.snapshot();
     let seeds = match (wanted.item_id, wanted.topic) {
-        (Some(Id(id)), None) => vec![find(context, &snapshot, "item_id", id)?.1.id],
+        (Some(Id(id)), None) => vec![find(&snapshot, "item_id", id)?.1.id],
         (None, Some(topic)) => on_topic(context, topic.0)?,
         _ => return Err(ServiceError::argument("topic", "give topic or item_id, one of the two")),
     };
-    let which = which(context, &snapshot, wanted.relations)?;
+    let which = which(&snapshot, wanted.relations)?;
     let depth = usize::try_from(wanted.depth.0).unwrap_or_default();
     let limits = WalkLimits { nodes: NODES_MAX, ..WalkLimits::default() };
     let found = snapshot.neighbourhood(&seeds, depth, &which, limits)?;
     let mut room = Room::of(BYTES_MAX);
     let (mut nodes, mut touched) = (Vec::with_capacity(found.nodes.len()), Vec::new());
     for node in &found.nodes {
-        let item = ItemSummary::of(context, &snapshot, node.address)?;
+        let item = ItemSummary::of(&snapshot, node.address)?;
         let shown = NodeFacts { item, distance: node.distance };
         if !room.takes(&shown) {
             break;
         }
         nodes.push(shown);
-        touched.push(seen_at(context, &snapshot, node.address)?);
+        touched.push(seen_at(&snapshot, node.address)?);
     }
     let shown = found.nodes.get(..nodes.len()).unwrap_or_default();
     let (between, mut is_cut) = edges_between(&snapshot, shown, &which)?;
@@ -137,7 +137,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ServiceError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
-    let recall = RecallContext::now(context)?;
+    let recall = RecallContext::now(context);
     let outcome = recall.run(&plan)?;
     let best = outcome.items.iter().take(SEEDS_MAX);
     Ok(best.map(|found| recall.view.snapshot.id(found.place)).collect::<Result<_, _>>()?)

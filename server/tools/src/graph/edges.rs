@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use recalld_common::names;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
+use recalld_tool_framework::ServiceError;
 use recalld_tool_framework::args::{List, Text};
-use recalld_tool_framework::{Context, ServiceError};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -21,14 +21,13 @@ pub(super) type Relations = Option<List<Text<1, RELATION_CHARS_MAX>, 1, 32>>;
 
 /// Filter for edges of these relations to items that the caller may know.
 pub(super) fn which(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     relations: Relations,
 ) -> Result<EdgeFilter, ServiceError> {
     let relations = relations.into_iter().flat_map(|relations| relations.0);
     Ok(EdgeFilter {
         relations: relations.map(|relation| relation.0).collect(),
-        mask: context.hidden(snapshot)?,
+        mask: snapshot.hidden()?,
         ..EdgeFilter::default()
     })
 }

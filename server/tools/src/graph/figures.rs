@@ -46,7 +46,7 @@ pub(super) const STATUS: Tool = Tool {
 fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let snapshot = context.snapshot();
-    let hidden = context.hidden(&snapshot)?;
+    let hidden = snapshot.hidden()?;
     let now = context.services.clock.now();
     let made = context.workspace.shapes.of(&snapshot, hidden, now)?;
     let shape = &made.shape;

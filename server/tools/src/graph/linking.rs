@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::edges::{EdgeFacts, RELATION_CHARS_MAX};
 use recalld_common::names;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Edge, Id, Real, Text, args};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, Output, always};
@@ -97,8 +98,8 @@ fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         return Err(ServiceError::argument("to_id", "is the item itself; another is wanted"));
     }
     for (field, id) in [("from_id", from), ("to_id", to)] {
-        let (_, item) = find(context, writing.snapshot(), field, id)?;
-        may_change(context, field, &item)?;
+        let (_, item) = find(writing.snapshot(), field, id)?;
+        may_change(writing.snapshot(), field, &item)?;
     }
     if let Some(edge) = between(writing.snapshot(), (from, to), &relation)? {
         let record = LinkRecord { edge: names::edge(edge), created: Some(false) };
@@ -163,10 +164,10 @@ fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     }
     refuse_secret("reason", &wanted.reason.0)?;
     let Edge(id) = wanted.edge_id;
-    let ends = ends_of(context, writing.snapshot(), id)?;
+    let ends = ends_of(writing.snapshot(), id)?;
     for end in ends {
-        let (_, item) = find(context, writing.snapshot(), "edge_id", end)?;
-        may_change(context, "edge_id", &item)?;
+        let (_, item) = find(writing.snapshot(), "edge_id", end)?;
+        may_change(writing.snapshot(), "edge_id", &item)?;
     }
     writing.bury(id.0, &wanted.reason.0, false);
     let record = LinkRecord { edge: names::edge(id), created: None };
@@ -175,11 +176,7 @@ fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 }
 
 /// Ends of a visible edge. If the caller may not know one end, the edge does not exist for the caller.
-fn ends_of(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    id: EdgeId,
-) -> Result<[ItemId; 2], ServiceError> {
+fn ends_of(snapshot: &AccessView<'_>, id: EdgeId) -> Result<[ItemId; 2], ServiceError> {
     let missing =
         || ServiceError::Missing { field: "edge_id", why: "there is no such link".to_owned() };
     let (edge, is_hidden) = snapshot.find_edge(id)?.ok_or_else(missing)?;
@@ -187,7 +184,7 @@ fn ends_of(
         return Err(missing());
     }
     for end in [edge.from, edge.to] {
-        find(context, snapshot, "edge_id", end).map_err(|error| match error {
+        find(snapshot, "edge_id", end).map_err(|error| match error {
             ServiceError::Missing { .. } => missing(),
             ServiceError::Denied { field, item, rule, .. } => {
                 ServiceError::Denied { field, item, rule, why: "there is no such link".to_owned() }
@@ -198,7 +195,7 @@ fn ends_of(
     Ok([edge.from, edge.to])
 }
 
-fn told(snapshot: &Snapshot, record: &LinkRecord) -> Result<Answer, ServiceError> {
+fn told(snapshot: &AccessView<'_>, record: &LinkRecord) -> Result<Answer, ServiceError> {
     let id = names::parse_edge(&record.edge);
     let missing =
         || ServiceError::Missing { field: "edge_id", why: "it was erased since".to_owned() };

@@ -12,7 +12,7 @@ use super::edges::{EdgeFacts, Relations, note_of, which};
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, Int, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
 use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
@@ -107,13 +107,13 @@ fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let wanted = Neighbors::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let (_, item) = find(context, &snapshot, "item_id", wanted.item_id.0)?;
+    let (_, item) = find(&snapshot, "item_id", wanted.item_id.0)?;
     let direction = match wanted.direction {
         Way::Out => Some(Direction::Out),
         Way::In => Some(Direction::In),
         Way::Both => None,
     };
-    let which = EdgeFilter { direction, ..which(context, &snapshot, wanted.relations)? };
+    let which = EdgeFilter { direction, ..which(&snapshot, wanted.relations)? };
     let all = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?;
     let last = paging.after::<Key>()?;
     if last.as_ref().is_some_and(|last| !f32::from_bits(last.0).is_finite()) {
@@ -123,8 +123,8 @@ fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let later =
         all.iter().filter(|it| last.as_ref().is_none_or(|last| is_after(&key_of(it), last)));
     let rows = later.map(|neighbour| {
-        let shown = NeighbourRow::of(context, &snapshot, neighbour)?;
-        let seen = seen_at(context, &snapshot, neighbour.address)?;
+        let shown = NeighbourRow::of(&snapshot, neighbour)?;
+        let seen = seen_at(&snapshot, neighbour.address)?;
         Ok(Row::new(key_of(neighbour), json!(shown), shown.line()).touching([seen]))
     });
     let bounds = json!({"neighbors": NEIGHBOURS_MAX});
@@ -145,11 +145,7 @@ struct NeighbourRow<'s> {
 }
 
 impl<'s> NeighbourRow<'s> {
-    fn of(
-        context: &Context<'_>,
-        snapshot: &'s Snapshot,
-        neighbour: &Neighbour<'s>,
-    ) -> Result<Self, ServiceError> {
+    fn of(snapshot: &'s AccessView<'_>, neighbour: &Neighbour<'s>) -> Result<Self, ServiceError> {
         let edge = &neighbour.edge;
         Ok(Self {
             edge_id: names::edge(edge.id),
@@ -157,7 +153,7 @@ impl<'s> NeighbourRow<'s> {
             direction: neighbour.direction.name(),
             weight: show::score(edge.weight),
             note: note_of(edge),
-            item: ItemSummary::of(context, snapshot, neighbour.address)?,
+            item: ItemSummary::of(snapshot, neighbour.address)?,
         })
     }
 
@@ -170,9 +166,9 @@ impl<'s> NeighbourRow<'s> {
 fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Between::parse(raw)?;
     let snapshot = context.snapshot();
-    let (_, from) = find(context, &snapshot, "from_id", wanted.from_id.0)?;
-    let (_, to) = find(context, &snapshot, "to_id", wanted.to_id.0)?;
-    let which = which(context, &snapshot, None)?;
+    let (_, from) = find(&snapshot, "from_id", wanted.from_id.0)?;
+    let (_, to) = find(&snapshot, "to_id", wanted.to_id.0)?;
+    let which = which(&snapshot, None)?;
     let hops = usize::try_from(wanted.max_hops.0).unwrap_or_default();
     let limits = WalkLimits::default();
     let found = snapshot.path(from.id, to.id, hops, &which, limits)?;
@@ -185,11 +181,11 @@ fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         return Ok(Answer::plain(structured, text));
     };
     let ids: Vec<ItemId> = [from.id].into_iter().chain(steps.iter().map(|step| step.to)).collect();
-    let places = ids.iter().map(|&id| Ok(find(context, &snapshot, "to_id", id)?.0));
+    let places = ids.iter().map(|&id| Ok(find(&snapshot, "to_id", id)?.0));
     let places = places.collect::<Result<Vec<RowAddress>, ServiceError>>()?;
-    let items = places.iter().map(|&place| ItemSummary::of(context, &snapshot, place));
+    let items = places.iter().map(|&place| ItemSummary::of(&snapshot, place));
     let items = items.collect::<Result<Vec<_>, ServiceError>>()?;
-    let seen = places.iter().map(|&place| seen_at(context, &snapshot, place));
+    let seen = places.iter().map(|&place| seen_at(&snapshot, place));
     let touched = seen.collect::<Result<Vec<TouchedItem>, ServiceError>>()?;
     let edges = steps.iter().map(|step| edge_of(&snapshot, step));
     let edges = edges.collect::<Result<Vec<_>, ServiceError>>()?;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use engine::{ItemId, ItemView, RowAddress, Snapshot, Status};
+use engine::{ItemId, ItemView, RowAddress, Status};
 
 use recalld_fs_util::uri;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_store_admin::{KeepError, goes_with};
 use recalld_tool_framework::writing::may_change;
 use recalld_tool_framework::{Context, ServiceError};
@@ -31,8 +32,7 @@ pub(super) struct Lying<'s> {
 
 /// Calls `visit` for every document whose status `wants` accepts and that the caller may read.
 pub(super) fn each_document<'s>(
-    context: &Context<'_>,
-    snapshot: &'s Snapshot,
+    snapshot: &'s AccessView<'_>,
     wants: impl Fn(Status) -> bool,
     mut visit: impl FnMut(Lying<'s>) -> Result<(), ServiceError>,
 ) -> Result<(), ServiceError> {
@@ -44,7 +44,7 @@ pub(super) fn each_document<'s>(
             continue;
         }
         let item = snapshot.item(place)?;
-        if context.judge(&item, Action::Read).0 != Verdict::Allow {
+        if snapshot.judge(&item, Action::Read).0 != Verdict::Allow {
             continue;
         }
         let source = item.source.map(|id| snapshot.source(id)).transpose()?.flatten();
@@ -91,8 +91,7 @@ pub(super) fn meant(
 /// # Errors
 /// If policy does not allow a tombstone, returns an error that names `field`.
 pub(super) fn going(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     field: &'static str,
     document: (ItemId, RowAddress),
 ) -> Result<BTreeMap<ItemId, RowAddress>, ServiceError> {
@@ -101,7 +100,7 @@ pub(super) fn going(
         KeepError::Failed(why) => ServiceError::Unwritable(why),
     })?;
     for place in items.values() {
-        may_change(context, field, &snapshot.item(*place)?)?;
+        may_change(snapshot, field, &snapshot.item(*place)?)?;
     }
     Ok(items)
 }

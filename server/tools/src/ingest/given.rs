@@ -9,18 +9,17 @@ use std::sync::Arc;
 
 use engine::{
     CorruptionError, EdgeId, EdgeView, ItemId, ItemView, Record, SearchError, Sensitivity, Seq,
-    Snapshot, SourceId, SourceView, Status, TombstoneTarget, TombstoneView,
+    SourceId, SourceView, Status, TombstoneTarget, TombstoneView,
 };
 
-use recalld_common::scope::Scope;
 use recalld_interchange::lines::write::Named;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_tool_framework::{ANSWER_KIND, Context};
 
 /// The rows of a snapshot that a caller requests and may export.
 pub(super) struct Given<'a> {
-    context: &'a Context<'a>,
-    snapshot: &'a Snapshot,
+    snapshot: &'a AccessView<'a>,
     /// Last commit of the export; later rows are excluded.
     until: Seq,
     kinds: Option<Vec<String>>,
@@ -59,8 +58,8 @@ struct Shared {
 
 impl<'a> Given<'a> {
     pub(super) fn new(
-        context: &'a Context<'a>,
-        snapshot: &'a Snapshot,
+        context: &Context<'_>,
+        snapshot: &'a AccessView<'a>,
         until: Seq,
         (kinds, current_only): (Option<Vec<String>>, bool),
     ) -> Self {
@@ -70,7 +69,7 @@ impl<'a> Given<'a> {
         };
         let is_trusted = of_any(Action::Export) && of_any(Action::Read);
         let sources = RefCell::default();
-        Self { context, snapshot, until, kinds, current_only, is_trusted, sources }
+        Self { snapshot, until, kinds, current_only, is_trusted, sources }
     }
 
     /// Returns true if the export covers the whole store, including rows that no policy class applies to.
@@ -132,15 +131,13 @@ impl<'a> Given<'a> {
     /// Policy decision that withholds an item; `None` if the item may be exported. Exporting an item requires
     /// permission to read it.
     fn kept(&self, item: &ItemView<'_>) -> Option<Kept> {
-        let (read, read_rule) = self.context.judge(item, Action::Read);
-        let (export, export_rule) = self.context.judge(item, Action::Export);
+        let (read, read_rule) = self.snapshot.judge(item, Action::Read);
+        let (export, export_rule) = self.snapshot.judge(item, Action::Export);
         let (verdict, rule) = if export > read { (export, export_rule) } else { (read, read_rule) };
         if verdict == Verdict::Allow {
             return None;
         }
-        let is_auditor = self.context.caller.scopes.contains(&Scope::AuditRead);
-        let tells = self.context.workspace.rules.tells(&rule);
-        let is_told = read != Verdict::Deny || is_auditor || tells;
+        let is_told = read != Verdict::Deny || self.snapshot.is_told(&rule);
         Some(Kept { verdict, rule, is_told })
     }
 
@@ -261,18 +258,18 @@ impl Shared {
 
 impl Named for Given<'_> {
     fn kind(&self, id: ItemId) -> Result<Option<&str>, CorruptionError> {
-        Named::kind(self.snapshot, id)
+        Named::kind(&**self.snapshot, id)
     }
 
     fn source(&self, id: SourceId) -> Result<Option<SourceView<'_>>, CorruptionError> {
         let known = self.sources.borrow().get(&id.0).copied();
-        let view = Named::source(self.snapshot, id)?;
+        let view = Named::source(&**self.snapshot, id)?;
         // A source not in the map is treated as also used by withheld items, and redacted.
         let shared = known.unwrap_or(Shared { is_given: true, is_open: false });
         Ok(view.map(|view| shared.shown(view)))
     }
 
     fn target(&self, number: u128) -> Result<TombstoneTarget<'_>, CorruptionError> {
-        Named::target(self.snapshot, number)
+        Named::target(&**self.snapshot, number)
     }
 }

@@ -8,7 +8,7 @@ use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_ingest::job::OPEN_REF;
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::reading::find;
@@ -68,12 +68,12 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     if let Some(Id(id)) = wanted.job_id {
         return match running.filter(|running| running.job == id) {
             Some(running) => Ok(one(shown_running(&running))),
-            None => by_id(context, &snapshot, id),
+            None => by_id(&snapshot, id),
         };
     }
     let is_running = running.is_some();
     let is_first = paging.after::<Value>()?.is_none();
-    let listed = newest(context, &snapshot, &paging, (&[JOB], false), |place| {
+    let listed = newest(&snapshot, &paging, (&[JOB], false), |place| {
         // The mark of an open job is listed only while it is the latest record of the job.
         let is_mark = snapshot.item(place)?.reference == Some(OPEN_REF);
         Ok(!is_mark || !is_running && snapshot.status(place)? == Status::Current)
@@ -91,12 +91,8 @@ fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     Ok(paging.page(begun.into_iter().chain(rows))?.into_answer("jobs", "Nothing was ingested yet."))
 }
 
-fn by_id(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    id: engine::ItemId,
-) -> Result<Answer, ServiceError> {
-    let (place, item) = find(context, snapshot, "job_id", id)?;
+fn by_id(snapshot: &AccessView<'_>, id: engine::ItemId) -> Result<Answer, ServiceError> {
+    let (place, item) = find(snapshot, "job_id", id)?;
     if item.kind != JOB {
         let why = format!("is the id of a {}; that of a job is wanted", item.kind);
         return Err(ServiceError::argument("job_id", why));

@@ -18,7 +18,7 @@ use recalld_fs_util::roots::Roots;
 use recalld_ingest::job::{PATHS_MAX, Request};
 use recalld_ingest::walk::{Rules, walk};
 use recalld_ingest::{asked_of, beside_now};
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};
@@ -189,7 +189,7 @@ fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 
 fn look(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     prefix: Option<&str>,
 ) -> Result<Found, ServiceError> {
     let roots = context.workspace.roots();
@@ -198,7 +198,6 @@ fn look(
     let (mut found, mut last) = (Found::default(), BTreeMap::new());
     let mut seen = 0;
     each_document(
-        context,
         snapshot,
         |status| status != Status::Superseded,
         |lying| {
@@ -235,7 +234,7 @@ impl Found {
     fn stands(
         &mut self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         disk: &mut Disk<'_>,
         lying: &Lying<'_>,
     ) -> Result<(), ServiceError> {
@@ -244,15 +243,14 @@ impl Found {
             Now::Changed => self.changed.add(FileRow::of(lying)),
             Now::Unreachable(why) => self.unreachable.add(FileRow::unreachable(lying, why)),
             Now::Gone => {
-                let items =
-                    match going(context, snapshot, "path_prefix", (lying.item.id, lying.place)) {
-                        Ok(items) => items,
-                        Err(ServiceError::Argument { why, .. }) => {
-                            self.unreachable.add(FileRow::unreachable(lying, why));
-                            return Ok(());
-                        }
-                        Err(error) => return Err(error),
-                    };
+                let items = match going(snapshot, "path_prefix", (lying.item.id, lying.place)) {
+                    Ok(items) => items,
+                    Err(ServiceError::Argument { why, .. }) => {
+                        self.unreachable.add(FileRow::unreachable(lying, why));
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                };
                 if self.going.len() + items.len() > ITEMS_MAX && !self.going.is_empty() {
                     self.truncated = true;
                     return Ok(());

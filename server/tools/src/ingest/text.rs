@@ -1,7 +1,7 @@
 //! `ingest_text_tool`: stores a text of the client as a document.
 
 use engine::ledger::Effect;
-use engine::{Sensitivity, Snapshot, WriteError};
+use engine::{Sensitivity, WriteError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,7 @@ use recalld_documents::{Format, detect};
 use recalld_ingest::given;
 use recalld_ingest::given::{Given, NotTaken, Taken};
 use recalld_ingest::job::JobError;
+use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Text, args, choices, refuse_blank};
 use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::results::{Kind, always, sometimes};
@@ -72,7 +73,7 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
     let (title, text) = (&wanted.title.0, &wanted.text.0);
     refuse_odd(text)?;
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(NAME, &key.0, raw));
-    if let Some(first) = first_answer(context, &context.snapshot(), keyed.as_ref())? {
+    if let Some(first) = first_answer(&context.snapshot(), keyed.as_ref())? {
         return Ok(first);
     }
     let uri = match &wanted.uri {
@@ -103,14 +104,14 @@ fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer
         Err(NotTaken::Refused(why)) => return Err(ServiceError::argument("text", why)),
         Err(NotTaken::Failed(JobError::Write(WriteError::Refused { field: "ref", .. }))) => {
             context.workspace.store.sync()?;
-            let first = first_answer(context, &context.snapshot(), keyed.as_ref())?;
+            let first = first_answer(&context.snapshot(), keyed.as_ref())?;
             return first.ok_or_else(|| {
                 ServiceError::argument("uri", "was changed by another call meanwhile")
             });
         }
         Err(NotTaken::Failed(error)) => return Err(super::paths::failed(error)),
     };
-    let answer = told(context, &context.snapshot(), &TextRecord::of(&taken))?;
+    let answer = told(&context.snapshot(), &TextRecord::of(&taken))?;
     let answer = answer.raising(taken.raised, &taken.held.kinds);
     let answer = answer.lowering(taken.is_lowered.then_some(taken.document));
     Ok(if taken.is_unchanged { answer } else { answer.touching(Effect::Written, [taken.document]) })
@@ -170,21 +171,16 @@ impl TextRecord {
 }
 
 fn first_answer(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     keyed: Option<&Keyed>,
 ) -> Result<Option<Answer>, ServiceError> {
     let record = keyed.map(|keyed| keyed.first_record(snapshot)).transpose()?.flatten();
-    record.map(|record| told(context, snapshot, &record)).transpose()
+    record.map(|record| told(snapshot, &record)).transpose()
 }
 
-fn told(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    record: &TextRecord,
-) -> Result<Answer, ServiceError> {
+fn told(snapshot: &AccessView<'_>, record: &TextRecord) -> Result<Answer, ServiceError> {
     let TextRecord { id, items, unchanged, secrets } = record;
-    let document = DocumentFacts::shown(context, snapshot, id.find(snapshot)?.0)?;
+    let document = DocumentFacts::shown(snapshot, id.find(snapshot)?.0)?;
     let how = if *unchanged { "is stored as it is" } else { "is stored" };
     let (name, title) = (&document.document_id, document.title);
     let mut text = format!("{name} {how}: {title}, {}", counted(items, "item"));

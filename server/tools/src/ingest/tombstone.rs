@@ -92,7 +92,6 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let (mut all, mut documents, mut truncated) = (BTreeSet::<ItemId>::new(), 0, false);
     let snapshot = context.snapshot();
     each_document(
-        context,
         &snapshot,
         |status| status != Status::Tombstoned,
         |lying| {
@@ -101,7 +100,7 @@ fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
             if !taking.iter().any(is_in) || truncated {
                 return Ok(());
             }
-            let items = going(context, &snapshot, "paths", (lying.item.id, lying.place))?;
+            let items = going(&snapshot, "paths", (lying.item.id, lying.place))?;
             if all.len() + items.len() > ITEMS_MAX && !all.is_empty() {
                 truncated = true;
                 return Ok(());

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::{Room, show};
+use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::seen;
@@ -52,8 +52,8 @@ fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let wanted = ChainOf::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
-    super::found::find_ever(context, &snapshot, id)?;
-    let chain = Versions::of(context, &snapshot, id, PAGE_BYTES_MAX)?;
+    super::found::find_ever(&snapshot, id)?;
+    let chain = Versions::of(&snapshot, id, PAGE_BYTES_MAX)?;
     let text = chain.in_words();
     let structured = json!({"chain": chain.rows, "truncated": chain.truncated});
     let mut answer = Answer::plain(structured, text);
@@ -77,8 +77,7 @@ impl Versions {
     /// # Errors
     /// Returns an error if the store is damaged or the call is over.
     pub(super) fn of(
-        context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         id: ItemId,
         bytes_max: usize,
     ) -> Result<Self, ServiceError> {
@@ -88,7 +87,7 @@ impl Versions {
             Self { rows: Vec::new(), truncated: chain.truncated, touched: Vec::new() };
         for member in chain.members.iter().rev() {
             snapshot.check_cancelled()?;
-            let Some((row, touched)) = row(context, snapshot, member)? else { continue };
+            let Some((row, touched)) = row(snapshot, member)? else { continue };
             if versions.rows.len() == VERSIONS_MAX || !room.takes(&row) {
                 versions.truncated = true;
                 break;
@@ -130,13 +129,9 @@ pub(super) struct VersionFacts {
 type Row = (VersionFacts, Option<TouchedItem>);
 
 /// Row of one version; `None` if policy denies it.
-fn row(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    member: &ChainMember,
-) -> Result<Option<Row>, ServiceError> {
+fn row(snapshot: &AccessView<'_>, member: &ChainMember) -> Result<Option<Row>, ServiceError> {
     match member.address {
-        Some(place) => kept(context, snapshot, place),
+        Some(place) => kept(snapshot, place),
         None => Ok(Some((erased(snapshot, member.id)?, None))),
     }
 }
@@ -149,13 +144,9 @@ fn erased(snapshot: &Snapshot, id: ItemId) -> Result<VersionFacts, ServiceError>
     Ok(VersionFacts { id: names::item("", id), at, by: None, reason: None, status: "erased" })
 }
 
-fn kept(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<Option<Row>, ServiceError> {
+fn kept(snapshot: &AccessView<'_>, place: RowAddress) -> Result<Option<Row>, ServiceError> {
     let item = snapshot.item(place)?;
-    let verdict = context.judge(&item, Action::Read).0;
+    let verdict = snapshot.judge(&item, Action::Read).0;
     if verdict == Verdict::Deny || item.kind == ANSWER_KIND {
         return Ok(None);
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use engine::{Filter, ItemView, RowAddress, SearchError, Snapshot};
+use engine::{Filter, ItemView, RowAddress, SearchError};
 use serde_json::{Map, Value, json};
 
 use super::beside::{ComparedFacts, nearest, says_something};
@@ -14,7 +14,7 @@ use recalld_claim_check::{Difference, Prose, difference};
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_embedding::encoders::View;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
@@ -74,7 +74,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let view = context.view();
     let snapshot = &view.snapshot;
-    let all = Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
+    let all = Filter { current_only: true, mask: snapshot.hidden()?, ..Filter::default() };
     let mut among = all.clone();
     let mut cut = false;
     if let Some(Text(topic)) = &wanted.topic {
@@ -101,7 +101,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
 /// search finds none.
 fn about(
     context: &Context<'_>,
-    view: &View,
+    view: &View<AccessView<'_>>,
     topic: &str,
     all: &Filter,
 ) -> Result<Vec<RowAddress>, SearchError> {
@@ -122,7 +122,7 @@ fn about(
 fn add(
     page: &mut Page,
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
     all: &Filter,
 ) -> Result<(), ServiceError> {
@@ -148,8 +148,8 @@ fn add(
         }
         told += 1;
         tell(page, &item, &other, &found, score);
-        page.touched.push(seen_at(context, snapshot, place)?);
-        page.touched.push(seen_at(context, snapshot, near)?);
+        page.touched.push(seen_at(snapshot, place)?);
+        page.touched.push(seen_at(snapshot, near)?);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, RowAddress, Snapshot};
+use engine::{EdgeFilter, Filter, ItemId, ItemView, Micros, RowAddress};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::own_kinds::CHUNK;
 use recalld_common::scope::Scope;
-use recalld_recall::{Likeness, Room, Same, Twin, show};
+use recalld_recall::{AccessView, Likeness, Room, Same, Twin, show};
 use recalld_tool_framework::args::{Real, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
@@ -76,7 +76,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
-    let all = Filter { current_only: true, mask: context.hidden(&snapshot)?, ..Filter::default() };
+    let all = Filter { current_only: true, mask: snapshot.hidden()?, ..Filter::default() };
     let mut looking = Looking {
         context,
         snapshot: &snapshot,
@@ -119,7 +119,7 @@ fn add(
         page.text.push_str(&format!("  {id}: {score}, the same {}\n", likeness.same.name()));
     }
     for member in &group.members {
-        page.touched.push(seen_at(looking.context, looking.snapshot, member.place)?);
+        page.touched.push(seen_at(looking.snapshot, member.place)?);
     }
     page.left_out |= group.left_out;
     page.rows.push(row);
@@ -138,7 +138,7 @@ struct Near {
 /// Finds similar items and caches them per item.
 struct Looking<'a, 's> {
     context: &'a Context<'a>,
-    snapshot: &'s Snapshot,
+    snapshot: &'s AccessView<'a>,
     all: &'a Filter,
     /// Minimum similarity of two near-duplicates.
     least: f32,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use engine::ledger::Effect;
-use engine::{ItemId, ItemView, RowAddress, Snapshot, Status, Throttle};
+use engine::{ItemId, ItemView, RowAddress, Status, Throttle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,7 @@ use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
+use recalld_recall::AccessView;
 use recalld_store_admin::{KeepError, backups_known, goes_with, note_far, noted, waiting_in};
 use recalld_tool_framework::args::{Id, Text, args, choices};
 use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
@@ -113,7 +114,7 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     refuse_secret("reason", &wanted.reason.0)?;
     let Id(id) = wanted.item_id;
     let erase = wanted.mode == Mode::Erase;
-    let going = Going::of(context, writing.snapshot(), (id, erase))?;
+    let going = Going::of(writing.snapshot(), (id, erase))?;
     for id in going.items.keys() {
         writing.bury(id.0, &wanted.reason.0, erase);
     }
@@ -130,7 +131,7 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     // On an error, the store's maintenance retries the removal. The item is already hidden, and `told` reports that
     // some of its bytes remain.
     let _goes_on_later = context.workspace.store.erase_pending(&UntilTold(context));
-    let mut answer = told(context, &context.workspace.store.snapshot(), &record)?;
+    let mut answer = told(context, &context.access(context.workspace.store.snapshot()), &record)?;
     answer.touched = going.items.keys().map(|&id| touched(Effect::Erased, id)).collect();
     answer.touched.extend(hidden.touched);
     Ok(answer)
@@ -148,7 +149,7 @@ pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<A
         let Id(id) = wanted.item_id;
         let erase = wanted.mode == Mode::Erase;
         let snapshot = context.snapshot();
-        let going = Going::of(context, &snapshot, (id, erase))?;
+        let going = Going::of(&snapshot, (id, erase))?;
         let mut answer = going.shown(context, &snapshot, (id, erase))?;
         answer.structured["mode"] = wanted.mode.name().into();
         Ok(answer)
@@ -167,18 +168,14 @@ struct Going {
 
 impl Going {
     /// Collects the items that are forgotten together with an item; policy must allow each.
-    fn of(
-        context: &Context<'_>,
-        snapshot: &Snapshot,
-        (id, erase): (ItemId, bool),
-    ) -> Result<Self, ServiceError> {
-        let place = there(context, snapshot, (id, erase))?;
+    fn of(snapshot: &AccessView<'_>, (id, erase): (ItemId, bool)) -> Result<Self, ServiceError> {
+        let place = there(snapshot, (id, erase))?;
         let item = snapshot.item(place)?;
         refuse_job(&item)?;
         let mut own = vec![(id, place)];
         if OWN_KINDS.contains(&item.kind) && item.kind != "document" && item.kind != "chunk" {
             let record = Record::of(snapshot, place)?;
-            let (all, _) = versions(context, snapshot, &record)?;
+            let (all, _) = versions(snapshot, &record)?;
             own.extend(all.iter().map(|version| (version.item.id, version.place)));
         }
         let items = goes_with(snapshot, &own, erase).map_err(refused)?;
@@ -189,8 +186,8 @@ impl Going {
                 continue;
             }
             count += 1;
-            may_change(context, "item_id", &one)?;
-            may_erase(context, &one, erase)?;
+            may_change(snapshot, "item_id", &one)?;
+            may_erase(snapshot, &one, erase)?;
         }
         Ok(Self { id: StoredId::of(item.kind, id), items, count })
     }
@@ -199,7 +196,7 @@ impl Going {
     fn shown(
         &self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
         (asked, erase): (ItemId, bool),
     ) -> Result<Answer, ServiceError> {
         let first = self.items.get(&asked).map(|place| (asked, *place));
@@ -211,8 +208,8 @@ impl Going {
                 break;
             }
             if snapshot.item(place)?.kind != ANSWER_KIND {
-                answer.touched.push(seen_at(context, snapshot, place)?);
-                items.push(ItemSummary::of(context, snapshot, place)?);
+                answer.touched.push(seen_at(snapshot, place)?);
+                items.push(ItemSummary::of(snapshot, place)?);
             }
         }
         answer.text = format!("{} would go: {}.", self.id.as_str(), counted(self.count, "item"));
@@ -228,18 +225,17 @@ impl Going {
 
 /// Row address of the item. A tombstoned item can still be erased.
 fn there(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     (id, erase): (ItemId, bool),
 ) -> Result<RowAddress, ServiceError> {
     let is_erased = snapshot.is_erased(id.0)?;
-    let hidden = match super::found::find_ever(context, snapshot, id)? {
+    let hidden = match super::found::find_ever(snapshot, id)? {
         Some(place) if snapshot.status(place)? == Status::Tombstoned => Some(place),
         _ => None,
     };
     match hidden {
         Some(place) if erase && !is_erased => Ok(place),
-        _ => find(context, snapshot, "item_id", id).map(|(place, _)| place),
+        _ => find(snapshot, "item_id", id).map(|(place, _)| place),
     }
 }
 
@@ -253,8 +249,12 @@ fn refuse_job(item: &ItemView<'_>) -> Result<(), ServiceError> {
 }
 
 /// Fails unless `erase` is false or policy lets the caller erase the item.
-fn may_erase(context: &Context<'_>, item: &ItemView<'_>, erase: bool) -> Result<(), ServiceError> {
-    let (verdict, rule) = context.judge(item, Action::Erase);
+fn may_erase(
+    snapshot: &AccessView<'_>,
+    item: &ItemView<'_>,
+    erase: bool,
+) -> Result<(), ServiceError> {
+    let (verdict, rule) = snapshot.judge(item, Action::Erase);
     if !erase || verdict == Verdict::Allow {
         return Ok(());
     }
@@ -300,7 +300,7 @@ impl Throttle for UntilTold<'_> {
 /// Response from the current state of the store.
 fn told(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     record: &ForgetRecord,
 ) -> Result<Answer, ServiceError> {
     let id = record.id.parse()?;

@@ -1,9 +1,10 @@
 //! Lookup of an item by id, including tombstoned items.
 
-use engine::{ItemId, RowAddress, Snapshot};
+use engine::{ItemId, RowAddress};
 
+use recalld_recall::AccessView;
 use recalld_tool_framework::reading::may_know;
-use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
+use recalld_tool_framework::{ANSWER_KIND, ServiceError};
 
 /// Message for a missing item and for an item that policy hides.
 pub(super) const NO_SUCH_ITEM: &str = "there is no such item";
@@ -13,8 +14,7 @@ pub(super) const NO_SUCH_ITEM: &str = "there is no such item";
 /// # Errors
 /// Returns an error if the item never existed or policy denies it.
 pub(super) fn find_ever(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     id: ItemId,
 ) -> Result<Option<RowAddress>, ServiceError> {
     let missing = || ServiceError::Missing { field: "item_id", why: NO_SUCH_ITEM.to_owned() };
@@ -25,6 +25,6 @@ pub(super) fn find_ever(
     if item.kind == ANSWER_KIND {
         return Err(missing());
     }
-    may_know(context, "item_id", &item)?;
+    may_know(snapshot, "item_id", &item)?;
     Ok(Some(place))
 }

@@ -1,13 +1,13 @@
 //! `get_item_tool`: one full item, as it is now or as of a past time.
 
-use engine::{AsOf, EdgeFilter, ItemId, ItemView, NEIGHBOURS_MAX, RowAddress, Snapshot, Status};
+use engine::{AsOf, EdgeFilter, ItemId, ItemView, NEIGHBOURS_MAX, RowAddress, Status};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_recall::show::ItemFacts;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, Time, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
@@ -59,28 +59,27 @@ fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let wanted = GetItem::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
-    let (place, item) = find(context, &snapshot, "item_id", id)?;
+    let (place, item) = find(&snapshot, "item_id", id)?;
     if item.kind == ANSWER_KIND {
         let why = super::found::NO_SUCH_ITEM.to_owned();
         return Err(ServiceError::Missing { field: "item_id", why });
     }
-    let Some(Time(as_of)) = wanted.as_of else { return shown(context, &snapshot, place) };
+    let Some(Time(as_of)) = wanted.as_of else { return shown(&snapshot, place) };
     let then = snapshot.with_as_of(AsOf { known_at: Some(as_of), valid_at: None });
-    let place = version_at(context, &snapshot, &then, id)?;
-    shown(context, &then, place)
+    let place = version_at(&snapshot, &then, id)?;
+    shown(&then, place)
 }
 
 /// The version of an item that was current in `then`; if there are several, the last written.
 fn version_at(
-    context: &Context<'_>,
-    now: &Snapshot,
-    then: &Snapshot,
+    now: &AccessView<'_>,
+    then: &AccessView<'_>,
     id: ItemId,
 ) -> Result<RowAddress, ServiceError> {
     for member in now.chain(id)?.members.iter().rev() {
         now.check_cancelled()?;
         let Some(place) = then.find(member.id)? else { continue };
-        if then.status(place)? == Status::Current && context.may_know(&then.item(place)?) {
+        if then.status(place)? == Status::Current && then.may_know(&then.item(place)?) {
             return Ok(place);
         }
     }
@@ -105,14 +104,10 @@ struct EdgeCount {
     more: bool,
 }
 
-fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<Answer, ServiceError> {
+fn shown(snapshot: &AccessView<'_>, place: RowAddress) -> Result<Answer, ServiceError> {
     let item = snapshot.item(place)?;
-    let (verdict, rule) = context.judge(&item, Action::Read);
-    let mut facts = ItemFacts::of(snapshot, place, verdict, &|other| context.may_know(other))?;
+    let (verdict, rule) = snapshot.judge(&item, Action::Read);
+    let mut facts = ItemFacts::of(snapshot, place, verdict)?;
     let (mut truncated, mut attributes) = (false, Value::Null);
     if verdict == Verdict::Allow {
         let fits = item.attributes.len() <= SHOWN_ATTRIBUTES_BYTES_MAX;
@@ -130,7 +125,7 @@ fn shown(
         facts.status,
         if title.is_empty() { "" } else { ": " },
     );
-    let item_facts = WholeItem { facts, attributes, edges: edges(context, snapshot, &item)? };
+    let item_facts = WholeItem { facts, attributes, edges: edges(snapshot, &item)? };
     let structured = json!({"item": item_facts, "truncated": truncated});
     let mut answer = Answer::plain(structured, text);
     answer.touched.push(seen(item.id, verdict));
@@ -140,12 +135,8 @@ fn shown(
 }
 
 /// Number of edges to items that the caller may know.
-fn edges(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    item: &ItemView<'_>,
-) -> Result<EdgeCount, ServiceError> {
-    let which = EdgeFilter { mask: context.hidden(snapshot)?, ..EdgeFilter::default() };
+fn edges(snapshot: &AccessView<'_>, item: &ItemView<'_>) -> Result<EdgeCount, ServiceError> {
+    let which = EdgeFilter { mask: snapshot.hidden()?, ..EdgeFilter::default() };
     let count = snapshot.neighbours(item.id, NEIGHBOURS_MAX, &which)?.len();
     Ok(EdgeCount { count, more: count == NEIGHBOURS_MAX })
 }

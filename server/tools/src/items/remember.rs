@@ -1,6 +1,6 @@
 //! `brain_remember`: stores a memory.
 
-use engine::{Filter, ItemDraft, ItemId, Sensitivity, Snapshot, SourceDraft};
+use engine::{Filter, ItemDraft, ItemId, Sensitivity, SourceDraft};
 use half::f16;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
 use recalld_embedding::embed::embedded_text;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, List, SourceGiven, Text, Time, args, refuse_blank};
 use recalld_tool_framework::reading::{CutFacts, find};
 use recalld_tool_framework::results::{Kind, always};
@@ -88,16 +88,16 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     refuse_blank("text", &wanted.text.0)?;
     let mut writing =
         Writing::begin(context, REMEMBER, &wanted.idempotency_key, raw).telling_secrets();
-    let tell: Tell<'_, RememberRecord> = &|snapshot, record| stored(context, snapshot, record);
+    let tell: Tell<'_, RememberRecord> = &stored;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let before = match wanted.supersedes {
-        Some(Id(old)) => Some(may_supersede(context, writing.snapshot(), old)?),
+        Some(Id(old)) => Some(may_supersede(writing.snapshot(), old)?),
         None => None,
     };
     let title = wanted.title.as_ref().map_or_else(|| first_line(&wanted.text.0), |t| t.0.clone());
-    let embedding = writing.view().embedder.embed(&embedded_text(&title, &wanted.text.0));
+    let embedding = writing.embedder().embed(&embedded_text(&title, &wanted.text.0));
     let possible_duplicates =
         possible_duplicates(context, writing.snapshot(), &wanted, &embedding)?;
     let source = wanted.source.as_ref().map(|given| writing.add_source(source_of(given)));
@@ -108,14 +108,10 @@ fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     writing.commit(&record, tell)?.or_overtaken("idempotency_key")
 }
 
-fn stored(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    record: &RememberRecord,
-) -> Result<Answer, ServiceError> {
+fn stored(snapshot: &AccessView<'_>, record: &RememberRecord) -> Result<Answer, ServiceError> {
     let (place, found) = record.id.find(snapshot)?;
-    let verdict = context.judge(&found, Action::Read).0;
-    let item = CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
+    let verdict = snapshot.judge(&found, Action::Read).0;
+    let item = CutFacts::of(snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
     let mut text = format!("Remembered as {}: {}", record.id.as_str(), item.facts.title);
     for Duplicate { id, title, score } in &record.possible_duplicates {
         text.push_str(&format!("\nMay say the same: {title} ({id}, cosine {score})"));
@@ -137,12 +133,8 @@ fn refuse_internal_kind(kind: &str) -> Result<(), ServiceError> {
 type Closed = (Sensitivity, Vec<String>);
 
 /// Checks that the caller may supersede an item; returns its sensitivity and gates.
-fn may_supersede(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    old: ItemId,
-) -> Result<Closed, ServiceError> {
-    let (_, old) = find(context, snapshot, "supersedes", old)?;
+fn may_supersede(snapshot: &AccessView<'_>, old: ItemId) -> Result<Closed, ServiceError> {
+    let (_, old) = find(snapshot, "supersedes", old)?;
     if OWN_KINDS.contains(&old.kind) {
         let why = format!(
             "is a {}, which its source keeps up to date; change the source, or remember beside it",
@@ -150,7 +142,7 @@ fn may_supersede(
         );
         return Err(ServiceError::argument("supersedes", why));
     }
-    may_change(context, "supersedes", &old)?;
+    may_change(snapshot, "supersedes", &old)?;
     Ok((old.sensitivity, old.gates.iter().map(|&gate| gate.to_owned()).collect()))
 }
 
@@ -184,11 +176,11 @@ fn source_of(given: &SourceGiven) -> SourceDraft {
 
 fn possible_duplicates(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     wanted: &Remember,
     embedding: &[f32],
 ) -> Result<Vec<Duplicate>, ServiceError> {
-    let hidden = context.hidden(snapshot)?;
+    let hidden = snapshot.hidden()?;
     let filter = Filter { current_only: true, mask: hidden, ..Filter::default() };
     let near = snapshot.nearest(
         &context.services.encoding.kernels,
@@ -201,7 +193,7 @@ fn possible_duplicates(
         let item = snapshot.item(hit.address)?;
         let replaced = wanted.supersedes == Some(Id(item.id));
         if replaced
-            || context.judge(&item, Action::Read).0 != Verdict::Allow
+            || snapshot.judge(&item, Action::Read).0 != Verdict::Allow
             || shown.len() == DUPLICATES_MAX
         {
             continue;

@@ -4,14 +4,14 @@
 
 use std::cmp::Reverse;
 
-use engine::{ItemId, Micros, RowAddress, Snapshot, SourceId, SourceView, Status, TopK, hex};
+use engine::{ItemId, Micros, RowAddress, SourceId, SourceView, Status, TopK, hex};
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Source, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::{ItemSummary, seen};
@@ -104,7 +104,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
         if is_later
             && source.uri.starts_with(&prefix)
             && top.would_accept(at, &key)
-            && Known::any(context, &snapshot, source.id)?
+            && Known::any(&snapshot, source.id)?
         {
             top.offer(at, key);
         }
@@ -112,7 +112,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     })?;
     let rows = top.into_sorted().into_iter().map(|(at, Reverse(id))| {
         let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
-        let known = Known::of(context, &snapshot, id)?;
+        let known = Known::of(&snapshot, id)?;
         let items = counted(known.items.len(), "item");
         let line = format!("{} {} ({items})\n", names::source(id), source.uri);
         Ok(Row::new((at.0, id.to_string()), known.shown(&source), line))
@@ -132,7 +132,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<Self, ServiceError> {
+    fn of(snapshot: &AccessView<'_>, id: SourceId) -> Result<Self, ServiceError> {
         let mut known = Self { items: Vec::new(), last_recorded: None, denied: None };
         for place in snapshot.items_by_source(id)? {
             snapshot.check_cancelled()?;
@@ -140,7 +140,7 @@ impl Known {
                 continue;
             }
             let item = snapshot.item(place)?;
-            let (verdict, rule) = context.judge(&item, Action::Read);
+            let (verdict, rule) = snapshot.judge(&item, Action::Read);
             if verdict == Verdict::Deny {
                 known.denied.get_or_insert_with(|| (item.id, rule.to_string()));
                 continue;
@@ -152,10 +152,10 @@ impl Known {
     }
 
     /// Returns true if the caller may know of one of the source's items; stops at the first.
-    fn any(context: &Context<'_>, snapshot: &Snapshot, id: SourceId) -> Result<bool, ServiceError> {
+    fn any(snapshot: &AccessView<'_>, id: SourceId) -> Result<bool, ServiceError> {
         for place in snapshot.items_by_source(id)? {
             let is_hidden = snapshot.status(place)? == Status::Tombstoned;
-            if !is_hidden && context.may_know(&snapshot.item(place)?) {
+            if !is_hidden && snapshot.may_know(&snapshot.item(place)?) {
                 return Ok(true);
             }
         }
@@ -185,7 +185,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     let snapshot = context.snapshot();
     let Source(id) = wanted.source_id;
     let source = snapshot.source(id)?.ok_or_else(no_such_source)?;
-    let known = Known::of(context, &snapshot, id)?;
+    let known = Known::of(&snapshot, id)?;
     if known.items.is_empty() {
         let Some((item, rule)) = known.denied else { return Err(no_such_source()) };
         let why = NO_SUCH_SOURCE.to_owned();
@@ -193,13 +193,13 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     }
     let came_in = without_nulls(json!({
         "at": names::time(source.recorded_at), "by": source.recorded_by, "via": source.via,
-        "job_id": job_of(context, &snapshot, &source)?,
+        "job_id": job_of(&snapshot, &source)?,
     }));
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut room = Room::of(PAGE_BYTES_MAX);
     let mut items = Vec::new();
     for (id, place, verdict) in known.items.iter().take(SOURCE_ITEMS_MAX) {
-        let row = ItemSummary::of(context, &snapshot, *place)?;
+        let row = ItemSummary::of(&snapshot, *place)?;
         if !room.takes(&row) {
             break;
         }
@@ -224,8 +224,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
 /// The job that read a source: of the jobs by the same caller and tool, the first that ended after the source was
 /// recorded. Ingest jobs run one at a time, and the source of an interrupted job is assigned to the next.
 fn job_of(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     source: &SourceView<'_>,
 ) -> Result<Option<String>, ServiceError> {
     let mut first: Option<(Micros, ItemId)> = None;
@@ -244,7 +243,7 @@ fn job_of(
         // A job record with a ref is the mark of a job that has not ended.
         let is_ended = job.reference.is_none();
         let is_alike = job.recorded_by == source.recorded_by && job.via == source.via;
-        if is_ended && is_alike && context.may_know(&job) {
+        if is_ended && is_alike && snapshot.may_know(&job) {
             first = Some((at, job.id));
         }
     }

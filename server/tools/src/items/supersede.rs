@@ -1,6 +1,6 @@
 //! `supersede_item_tool`: stores a new version of an item.
 
-use engine::{ItemDraft, ItemId, ItemView, RowAddress, Snapshot, Status};
+use engine::{ItemDraft, ItemId, ItemView, RowAddress, Status};
 use serde_json::{Map, Value, json};
 
 use super::chain::{CHAIN, CHANGE_REASON, Versions};
@@ -9,6 +9,7 @@ use recalld_common::names;
 use recalld_common::own_kinds::OWN_KINDS;
 use recalld_common::scope::Scope;
 use recalld_policy::Action;
+use recalld_recall::AccessView;
 use recalld_recall::show::OWN_REFS;
 use recalld_tool_framework::args::{Id, Text, args, refuse_blank};
 use recalld_tool_framework::reading::{CutFacts, find};
@@ -65,15 +66,15 @@ fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     refuse_blank("text", &wanted.text.0)?;
     let mut writing =
         Writing::begin(context, SUPERSEDE, &wanted.idempotency_key, raw).telling_secrets();
-    let tell: Tell<'_, ItemRecord> = &|snapshot, record| stored(context, snapshot, record);
+    let tell: Tell<'_, ItemRecord> = &stored;
     if let Some(first) = writing.first_answer(tell)? {
         return Ok(first);
     }
     let Id(old) = wanted.item_id;
-    let (place, item) = find(context, writing.snapshot(), "item_id", old)?;
+    let (place, item) = find(writing.snapshot(), "item_id", old)?;
     refuse_own_kind(item.kind)?;
-    may_change(context, "item_id", &item)?;
-    refuse_superseded(context, writing.snapshot(), place, old)?;
+    may_change(writing.snapshot(), "item_id", &item)?;
+    refuse_superseded(writing.snapshot(), place, old)?;
     let next = next(&item, wanted);
     let kind = next.kind.clone();
     let id = writing.add(next)?;
@@ -93,8 +94,7 @@ fn refuse_own_kind(kind: &str) -> Result<(), ServiceError> {
 
 /// Rejects an item that is already superseded. The error names the current version if the caller may know of it.
 fn refuse_superseded(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     place: RowAddress,
     id: ItemId,
 ) -> Result<(), ServiceError> {
@@ -103,7 +103,7 @@ fn refuse_superseded(
     }
     for newer in snapshot.current_successors(id)?.addresses.into_iter().rev() {
         let newer = snapshot.item(newer)?;
-        if context.may_know(&newer) {
+        if snapshot.may_know(&newer) {
             let why = format!("is superseded; {} stands in its place", names::of_item(&newer));
             return Err(ServiceError::argument("item_id", why));
         }
@@ -143,15 +143,11 @@ fn next(old: &ItemView<'_>, wanted: Supersede) -> ItemDraft {
     }
 }
 
-fn stored(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    record: &ItemRecord,
-) -> Result<Answer, ServiceError> {
+fn stored(snapshot: &AccessView<'_>, record: &ItemRecord) -> Result<Answer, ServiceError> {
     let (place, item) = record.id.find(snapshot)?;
-    let verdict = context.judge(&item, Action::Read).0;
-    let shown = CutFacts::of(context, snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
-    let chain = Versions::of(context, snapshot, item.id, CHAIN_BYTES_MAX)?;
+    let verdict = snapshot.judge(&item, Action::Read).0;
+    let shown = CutFacts::of(snapshot, (place, verdict), SHOWN_TEXT_BYTES_MAX)?;
+    let chain = Versions::of(snapshot, item.id, CHAIN_BYTES_MAX)?;
     let (id, title) = (&shown.facts.id, shown.facts.title);
     let text = format!("{id} says it now: {title}\n{}", chain.in_words());
     let structured = json!({"item": shown, "chain": chain.rows, "truncated": chain.truncated});

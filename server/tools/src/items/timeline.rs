@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use engine::{EdgeFilter, Filter, ItemId, Micros, RowAddress, Snapshot, Status};
+use engine::{EdgeFilter, Filter, ItemId, Micros, RowAddress, Status};
 use serde_json::{Map, Value, json};
 
 use super::found::find_ever;
@@ -14,7 +14,7 @@ use crate::verify::entries::Period;
 use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_policy::Action;
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, Text, Time, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::reading::seen;
@@ -95,7 +95,7 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     let paging = Paging::of(TIMELINE, raw, wanted.cursor.as_ref())?;
     let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;
     let snapshot = context.snapshot();
-    let (places, is_cut) = places(context, &snapshot, (wanted.item_id, wanted.query))?;
+    let (places, is_cut) = places(&snapshot, (wanted.item_id, wanted.query))?;
     let mut told = Told { context, snapshot: &snapshot, events: Vec::new(), is_cut };
     for place in &places {
         snapshot.check_cancelled()?;
@@ -112,7 +112,7 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     events.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
     let rows = events.into_iter().map(|event| {
         let mut told = Answer::plain(Value::Null, String::new());
-        let row = shown(context, &snapshot, &event, &mut told)?;
+        let row = shown(&snapshot, &event, &mut told)?;
         Ok(Row::new((event.at.0, event.key), row, told.text).touching(told.touched))
     });
     let mut answer = paging.page(rows)?.into_answer("events", "Nothing happened.");
@@ -128,14 +128,13 @@ fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
 
 /// Items whose events are listed; the flag is true if there are more.
 fn places(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     wanted: (Option<Id>, Option<Text<1, 4096>>),
 ) -> Result<(Vec<RowAddress>, bool), ServiceError> {
     match wanted {
-        (Some(Id(id)), None) => of_chain(context, snapshot, id),
+        (Some(Id(id)), None) => of_chain(snapshot, id),
         (None, Some(Text(query))) => {
-            let hidden = context.hidden(snapshot)?;
+            let hidden = snapshot.hidden()?;
             let filter = Filter { mask: hidden, ..Filter::default() };
             let hits = snapshot.search_words(&query, FOUND_MAX + 1, &filter)?;
             let is_cut = hits.len() > FOUND_MAX;
@@ -152,16 +151,15 @@ fn places(
 }
 
 fn of_chain(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     id: ItemId,
 ) -> Result<(Vec<RowAddress>, bool), ServiceError> {
-    find_ever(context, snapshot, id)?;
+    find_ever(snapshot, id)?;
     let chain = snapshot.chain(id)?;
     let mut places = Vec::new();
     for place in chain.members.iter().rev().filter_map(|member| member.address) {
         snapshot.check_cancelled()?;
-        if !may_know(context, snapshot, place)? {
+        if !may_know(snapshot, place)? {
             continue;
         }
         if places.len() == TOLD_VERSIONS_MAX {
@@ -173,18 +171,14 @@ fn of_chain(
 }
 
 /// Returns true if the caller may know of the item; always false for stored responses.
-fn may_know(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
-    place: RowAddress,
-) -> Result<bool, ServiceError> {
+fn may_know(snapshot: &AccessView<'_>, place: RowAddress) -> Result<bool, ServiceError> {
     let item = snapshot.item(place)?;
-    Ok(item.kind != ANSWER_KIND && context.may_know(&item))
+    Ok(item.kind != ANSWER_KIND && snapshot.may_know(&item))
 }
 
 struct Told<'a> {
     context: &'a Context<'a>,
-    snapshot: &'a Snapshot,
+    snapshot: &'a AccessView<'a>,
     events: Vec<Event>,
     is_cut: bool,
 }
@@ -203,12 +197,12 @@ impl Told<'_> {
 
     /// Adds the events recorded in the store.
     fn stored(&mut self, place: RowAddress) -> Result<(), ServiceError> {
-        let (context, snapshot) = (self.context, self.snapshot);
+        let snapshot = self.snapshot;
         let item = snapshot.item(place)?;
         let own = (place, item.id);
         self.add((item.recorded_at, "created", item.recorded_by), own, None, "");
         for newer in snapshot.direct_successors(item.id)? {
-            if may_know(context, snapshot, newer)? {
+            if may_know(snapshot, newer)? {
                 let by = snapshot.item(newer)?;
                 let with = Some((by.id, newer, String::new()));
                 let tag = by.id.to_string();
@@ -221,7 +215,7 @@ impl Told<'_> {
         if snapshot.status(place)? == Status::Tombstoned {
             return Ok(());
         }
-        let which = EdgeFilter { mask: context.hidden(snapshot)?, ..EdgeFilter::default() };
+        let which = EdgeFilter { mask: snapshot.hidden()?, ..EdgeFilter::default() };
         let linked = snapshot.neighbours(item.id, EDGES_MAX + 1, &which)?;
         self.is_cut |= linked.len() > EDGES_MAX;
         for one in linked.into_iter().take(EDGES_MAX) {
@@ -272,13 +266,12 @@ impl Told<'_> {
 
 /// JSON of an event, as far as policy allows.
 fn shown(
-    context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     event: &Event,
     answer: &mut Answer,
 ) -> Result<Value, ServiceError> {
     let item = snapshot.item(event.place)?;
-    let verdict = context.judge(&item, Action::Read).0;
+    let verdict = snapshot.judge(&item, Action::Read).0;
     answer.touched.push(seen(item.id, verdict));
     let status = snapshot.status(event.place)?;
     // A tombstoned item is known by its id only; its title is not shown.

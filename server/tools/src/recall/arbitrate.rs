@@ -252,7 +252,7 @@ fn answer_as(
     show: impl FnOnce(&Governed<'_>) -> Answer,
 ) -> Result<Answer, ServiceError> {
     let mut plan = plan.clone();
-    let recall = RecallContext::now(context)?.looking_back(&mut plan)?;
+    let recall = RecallContext::now(context).looking_back(&mut plan)?;
     let (plan, snapshot) = (&plan, &recall.view.snapshot);
     let mut outcome = recall.run(plan)?;
     let mut budget = outcome.bounds.max_bytes;
@@ -271,29 +271,21 @@ fn answer_as(
 pub struct RecallContext<'a> {
     context: &'a Context<'a>,
     /// Snapshot, with the embedder of its model.
-    pub view: View,
-    /// Access view of the caller on the snapshot.
-    pub access: AccessView<'a>,
+    pub view: View<AccessView<'a>>,
 }
 
 impl<'a> RecallContext<'a> {
     /// Opens a snapshot as of the last acknowledged write.
-    pub fn now(context: &'a Context<'a>) -> Result<Self, ServiceError> {
-        let view = context.view();
-        let access = context.access(&view.snapshot)?;
-        Ok(Self { context, view, access })
+    pub fn now(context: &'a Context<'a>) -> Self {
+        Self { context, view: context.view() }
     }
 
     /// Replaces the snapshot by a snapshot as of the plan's time, if the plan has one.
-    fn looking_back(self, plan: &mut Plan) -> Result<Self, ServiceError> {
-        let hidden = self.access.hidden().map(|hidden| &**hidden);
-        match recalld_recall::look_back(&self.view.snapshot, plan, hidden)? {
-            None => Ok(self),
-            Some(snapshot) => {
-                let access = self.context.access(&snapshot)?;
-                Ok(Self { view: View { snapshot, ..self.view }, access, ..self })
-            }
+    fn looking_back(mut self, plan: &mut Plan) -> Result<Self, ServiceError> {
+        if let Some(then) = recalld_recall::look_back(&self.view.snapshot, plan)? {
+            self.view.snapshot = then;
         }
+        Ok(self)
     }
 
     /// Renders the found items with `dress`, best first, and their neighbours if the plan requests them.
@@ -319,9 +311,8 @@ impl<'a> RecallContext<'a> {
         for (at, gone) in outcome.cut_to(items.len()).iter().enumerate() {
             room.leave_out(usize::from(at > 0) + gone.neighbours.len()); // the first was counted
         }
-        let knows: show::Knows<'_> = &|other| self.access.may_know(other);
         for (item, found) in items.iter_mut().zip(&outcome.items).filter(|_| plan.neighbours) {
-            item.add(&self.view.snapshot, &found.neighbours, knows, &mut room)?;
+            item.add(&self.view.snapshot, &found.neighbours, &mut room)?;
         }
         self.context.services.stages.record(Stage::Evidence, began.elapsed());
         Ok((items, room.left_out()))
@@ -339,10 +330,10 @@ impl<'a> RecallContext<'a> {
     pub(crate) fn run_uncounted(&self, plan: &Plan) -> Result<Outcome, ServiceError> {
         let means = Means {
             snapshot: &self.view.snapshot,
+            hidden: self.view.snapshot.hidden()?,
             embedder: &self.view.embedder,
             kernels: &self.context.services.encoding.kernels,
             meaning: &self.context.workspace.meaning,
-            access: &self.access,
             call: self.context.scope(),
         };
         Ok(recalld_recall::recall(&means, plan)?)
@@ -357,8 +348,7 @@ impl<'a> RecallContext<'a> {
     ) -> Result<RecallItem<'_>, ServiceError> {
         let (context, snapshot) = (self.context, &self.view.snapshot);
         let item = snapshot.item(found.place)?;
-        let knows: show::Knows<'_> = &|other| self.access.may_know(other);
-        let mut facts = ItemFacts::recalled(snapshot, found, knows)?;
+        let mut facts = ItemFacts::recalled(snapshot, found)?;
         let room = if compact { TEXT_BYTES_MAX.min(*budget) } else { *budget };
         let is_cut = facts.cut_text(room);
         let text = facts.text;

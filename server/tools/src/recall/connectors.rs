@@ -125,13 +125,13 @@ fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
     let Fetch { id: Id(id) } = Fetch::parse(raw)?;
     let snapshot = context.snapshot();
     let missing = || ServiceError::Missing { field: "id", why: NO_SUCH_ITEM.to_owned() };
-    let (place, item) = find(context, &snapshot, "id", id).map_err(in_our_words)?;
+    let (place, item) = find(&snapshot, "id", id).map_err(in_our_words)?;
     if item.kind == ANSWER_KIND {
         return Err(missing());
     }
-    let (verdict, rule) = context.judge(&item, Action::Read);
+    let (verdict, rule) = snapshot.judge(&item, Action::Read);
     let (text, is_cut) = text_of(context, &item, verdict)?;
-    let facts = ItemFacts::of(&snapshot, place, verdict, &|other| context.may_know(other))?;
+    let facts = ItemFacts::of(&snapshot, place, verdict)?;
     let name = names::of_item(&item);
     let mut metadata = metadata(context, &item, &facts, verdict);
     if is_cut {

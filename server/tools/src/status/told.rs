@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Filter, Micros, Snapshot};
+use engine::{Filter, Micros};
 use serde_json::{Map, Value};
 
 use crate::continuity::followups::soonest;
 use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;
+use recalld_recall::AccessView;
 use recalld_status_answers::sources::{
     BOOTSTRAP, CHECK, DUE, GRAPH, MANIFEST, QUOTA, STATS, TASKS, TENANT,
 };
@@ -23,7 +24,7 @@ const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 pub(super) struct Teller<'a> {
     context: &'a Context<'a>,
-    snapshot: Snapshot,
+    snapshot: AccessView<'a>,
     /// Results of other tools, each called once.
     given: BTreeMap<&'static str, Value>,
     pub(super) facts: Facts,
@@ -105,7 +106,7 @@ impl<'a> Teller<'a> {
 
     /// Calls `of` for each current item of a kind that the caller may know.
     fn count(&self, kind: &str, mut of: impl FnMut(&Record<'_>)) -> Result<(), ServiceError> {
-        let hidden = self.context.hidden(&self.snapshot)?;
+        let hidden = self.snapshot.hidden()?;
         let kinds = vec![kind.to_owned()];
         let filter = Filter {
             kinds,
@@ -141,7 +142,7 @@ impl<'a> Teller<'a> {
     }
 
     fn followups(&mut self) -> Result<String, ServiceError> {
-        let hidden = self.context.hidden(&self.snapshot)?;
+        let hidden = self.snapshot.hidden()?;
         let now = self.context.services.clock.now();
         let midnight = Micros(now.0 - now.0.rem_euclid(DAY_MICROS) + DAY_MICROS - 1);
         let count = |before| soonest(&self.snapshot, hidden.clone(), (None, before), 1);

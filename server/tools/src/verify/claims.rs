@@ -85,7 +85,7 @@ struct Found {
 
 fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Verify::parse(raw)?;
-    let recall = RecallContext::now(context)?;
+    let recall = RecallContext::now(context);
     let mut answer = Answer::plain(Value::Null, String::new());
     let mut room = Room::of(PAGE_BYTES_MAX);
     let (mut rows, mut truncated) = (Vec::new(), false);
@@ -144,7 +144,7 @@ fn found_of(
     for (n, token) in claim.grounding_tokens.iter().flat_map(|tokens| &tokens.0).enumerate() {
         match ground(context, &recall.view.snapshot, &token.0, &tenant)? {
             Ground::Of(place, verdict) => {
-                answer.touched.push(seen_at(context, &recall.view.snapshot, place)?);
+                answer.touched.push(seen_at(&recall.view.snapshot, place)?);
                 let known = evidence.iter().any(|one| one.place == place);
                 if verdict == Verdict::Allow && !known {
                     evidence.push(Evidence::of(&recall.view.snapshot, &prose, place, None, true)?);
@@ -178,7 +178,7 @@ fn found_of(
             )?);
         }
     }
-    add_successors(context, recall, &prose, &mut evidence)?;
+    add_successors(recall, &prose, &mut evidence)?;
     let found = concluded(evidence);
     // Only reported items count as read. Redacted items count as withheld, because they are excluded from the verdict.
     let is_told = |place| found.evidence.iter().any(|one| one.place == place);
@@ -186,14 +186,13 @@ fn found_of(
     outcome.withheld.iter_mut().for_each(|kept| kept.is_shown = false);
     answer = account(&recall.view.snapshot, &outcome, answer)?;
     for one in &found.evidence {
-        answer.touched.push(seen_at(context, &recall.view.snapshot, one.place)?);
+        answer.touched.push(seen_at(&recall.view.snapshot, one.place)?);
     }
     Ok((found, answer))
 }
 
 /// Adds the successors of superseded items that support the claim or are cited by it.
 fn add_successors(
-    context: &Context<'_>,
     recall: &RecallContext<'_>,
     prose: &Prose,
     evidence: &mut Vec<Evidence>,
@@ -207,7 +206,7 @@ fn add_successors(
         let successors = recall.view.snapshot.current_successors(id)?.addresses;
         for place in successors.into_iter().take(EVIDENCE_MAX) {
             let item = recall.view.snapshot.item(place)?;
-            let is_open = context.judge(&item, Action::Read).0 == Verdict::Allow;
+            let is_open = recall.view.snapshot.judge(&item, Action::Read).0 == Verdict::Allow;
             if let Some(known) = evidence.iter_mut().find(|one| one.place == place) {
                 known.replaces = Some(id);
             } else if is_open {

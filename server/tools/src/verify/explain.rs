@@ -48,13 +48,13 @@ fn explained(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;
     // An item that the caller may not know is reported as missing, without an explanation.
-    let (_, item) = find(context, &snapshot, "item_id", id)?;
+    let (_, item) = find(&snapshot, "item_id", id)?;
     let action = match wanted.action {
         Asked::Read => Action::Read,
         Asked::Export => Action::Export,
         Asked::Write => Action::Write,
     };
-    let (verdict, rule) = context.judge(&item, action);
+    let (verdict, rule) = snapshot.judge(&item, action);
     let what = What {
         workspace: &context.workspace.name,
         kind: item.kind,

@@ -6,13 +6,13 @@ mod standing;
 
 use std::cmp::Reverse;
 
-use engine::{Filter, ItemId, Micros, RowAddress, Snapshot, TopK};
+use engine::{Filter, ItemId, Micros, RowAddress, TopK};
 use serde_json::{Map, Value, json};
 
 use recalld_audit::{Grounded, check, tenant_hash};
 use recalld_common::names;
 use recalld_common::scope::Scope;
-use recalld_recall::Room;
+use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Argument, Id, Int, List, Shown, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
@@ -165,15 +165,14 @@ fn of_all(
 /// A page of current items recorded at least `days` days ago, oldest first.
 fn older(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     paging: &Paging,
     days: i64,
     mut judge: Judge<'_>,
 ) -> Result<Answer, ServiceError> {
     let until =
         Micros(context.services.clock.now().0.saturating_sub(days.saturating_mul(DAY_MICROS)));
-    let filter =
-        Filter { current_only: true, mask: context.hidden(snapshot)?, ..Filter::default() };
+    let filter = Filter { current_only: true, mask: snapshot.hidden()?, ..Filter::default() };
     let after = match paging.after::<(i64, String)>()? {
         Some((at, id)) => Some((Micros(at), id.parse::<ItemId>().map_err(|_| not_ours())?)),
         None => None,

@@ -31,7 +31,7 @@ fn item(desk: &Desk, id: &Value) -> Value {
         let id = recalld_common::names::parse_item(id.as_str().unwrap()).unwrap();
         let place = snapshot.find(id).unwrap().unwrap();
         let allow = recalld_policy::Verdict::Allow;
-        json!(ItemFacts::of(&snapshot, place, allow, &|_| true).unwrap())
+        json!(ItemFacts::of(&snapshot, place, allow).unwrap())
     })
 }
 

@@ -7,8 +7,8 @@ use crate::recall::arbitrate::grounding_token;
 use recalld_claim_check::{Judged, Prose, Relation, judge};
 use recalld_common::names;
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
 use recalld_recall::show::ItemFacts;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{Context, ServiceError};
 
@@ -108,12 +108,11 @@ impl Evidence {
     pub(super) fn row(
         &self,
         context: &Context<'_>,
-        snapshot: &Snapshot,
+        snapshot: &AccessView<'_>,
     ) -> Result<Value, ServiceError> {
         let item = snapshot.item(self.place)?;
-        let knows: show::Knows<'_> = &|other| context.may_know(other);
-        let facts = ItemFacts::of(snapshot, self.place, Verdict::Allow, knows)?;
-        let verdict = context.judge(&item, Action::Read).0;
+        let facts = ItemFacts::of(snapshot, self.place, Verdict::Allow)?;
+        let verdict = snapshot.judge(&item, Action::Read).0;
         let title: String = item.title.chars().take(TITLE_CHARS_MAX).collect();
         Ok(without_nulls(json!({
             "id": self.name, "kind": item.kind, "title": title, "status": facts.status,

@@ -1,8 +1,8 @@
-use engine::{ItemId, RowAddress, Snapshot, Status};
+use engine::{ItemId, RowAddress, Status};
 
 use recalld_audit::{TenantHash, check};
 use recalld_policy::{Action, Verdict};
-use recalld_recall::show;
+use recalld_recall::{AccessView, show};
 use recalld_tool_framework::reading::NO_SUCH_ITEM;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
 
@@ -18,7 +18,7 @@ pub(super) enum Ground {
 /// missing.
 pub(super) fn ground(
     context: &Context<'_>,
-    snapshot: &Snapshot,
+    snapshot: &AccessView<'_>,
     token: &str,
     tenant: &TenantHash,
 ) -> Result<Ground, ServiceError> {
@@ -32,7 +32,7 @@ pub(super) fn ground(
     };
     let item = snapshot.item(place)?;
     let is_gone = snapshot.status(place)? == Status::Tombstoned || item.kind == ANSWER_KIND;
-    let verdict = context.judge(&item, Action::Read).0;
+    let verdict = snapshot.judge(&item, Action::Read).0;
     if is_gone || verdict == Verdict::Deny {
         return missing();
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use engine::ledger::{Effect, TouchedItem};
-use engine::{ItemId, ItemView, Micros, RowAddress, Snapshot, SourceId, SourceView, Status, hex};
+use engine::{ItemId, ItemView, Micros, RowAddress, SourceId, SourceView, Status, hex};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use recalld_ingest::beside_now;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::show;
 use recalld_recall::show::{ItemFacts, REDACTED};
-use recalld_recall::{Witness, map_evidence};
+use recalld_recall::{AccessView, Witness, map_evidence};
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::without_nulls;
 use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError, touched};
@@ -103,14 +103,14 @@ enum File {
 /// Checks items of one snapshot for one call.
 pub(super) struct Judge<'a> {
     context: &'a Context<'a>,
-    snapshot: &'a Snapshot,
+    snapshot: &'a AccessView<'a>,
     now: Micros,
     /// Files checked so far, at most one per requested item.
     files: HashMap<SourceId, File>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(context: &'a Context<'a>, snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(context: &'a Context<'a>, snapshot: &'a AccessView<'a>) -> Self {
         Self { context, snapshot, now: context.services.clock.now(), files: HashMap::new() }
     }
 
@@ -129,7 +129,7 @@ impl<'a> Judge<'a> {
         if item.kind == ANSWER_KIND {
             return Ok(nobody());
         }
-        let verdict = self.context.judge(&item, Action::Read).0;
+        let verdict = self.snapshot.judge(&item, Action::Read).0;
         if verdict == Verdict::Deny {
             let touched = vec![touched(Effect::Withheld, id)];
             return Ok(Standing { touched, ..nobody() });
@@ -225,8 +225,7 @@ impl<'a> Judge<'a> {
     }
 
     fn superseded(&self, place: RowAddress, verdict: Verdict) -> Result<Standing, ServiceError> {
-        let knows: show::Knows<'_> = &|other| self.context.may_know(other);
-        let newer = ItemFacts::of(self.snapshot, place, verdict, knows)?.superseded_by;
+        let newer = ItemFacts::of(self.snapshot, place, verdict)?.superseded_by;
         let why = match newer {
             None => "it was replaced, and nothing that you may see stands in its place",
             Some(_) => "something newer was put in its place",
