@@ -19,10 +19,10 @@ use super::seal::Seal;
 use super::sessions::{Bounds, Sessions};
 use super::shared::{Changes, Shared, accepts, id_of, names_modern, refusal, version_header};
 use super::timer::{Timer, caught};
-use super::{handshake, per_request};
+use super::{handshake, message, per_request};
 use crate::limits::{
-    LONG_CALLS_MAX, LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX, STREAM_COMMENT_EVERY,
-    STREAM_STANDING_EVERY,
+    BATCH_MESSAGES_MAX, LONG_CALLS_MAX, LOOK_EVERY, LOOK_SHARE, PING_BYTES_MAX,
+    STREAM_COMMENT_EVERY, STREAM_STANDING_EVERY,
 };
 use recalld_common::threads::Threads;
 use recalld_http_server::{Call, Method, Reply, Response, sse};
@@ -56,26 +56,45 @@ pub struct Figures {
     pub subscriptions: usize,
 }
 
-/// The body of a request, parsed once: for the decision which node answers, and for the answer itself.
-pub struct Body(Result<Value, Fault>);
+/// The body of a request, read once: for the decision which node answers, and for the answer itself.
+pub struct Body<T> {
+    json: Result<Value, Fault>,
+    /// The tool that each message calls, if available to the caller.
+    tools: Vec<Option<T>>,
+}
 
-impl Body {
-    /// The body of a request outside MCP.
-    pub fn none() -> Self {
-        Self(Ok(Value::Null))
+/// Methods that the server handler answers from its data.
+const DATA_METHODS: [&str; 5] =
+    ["tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"];
+
+impl<T> Body<T> {
+    /// The tools that the messages call, as far as available to the caller.
+    pub fn tools(&self) -> impl Iterator<Item = &T> {
+        self.tools.iter().flatten()
     }
 
-    /// Parses the body of a POST; other requests have none.
-    pub fn read(call: &Call) -> Self {
-        Self(match call.request.method {
-            Method::Post => json_body(call),
-            _ => return Self::none(),
-        })
+    /// Returns true if a message has a method that the server handler answers from its data.
+    pub fn uses_data(&self) -> bool {
+        let uses_data = |message: &Value| {
+            message["method"].as_str().is_some_and(|method| DATA_METHODS.contains(&method))
+        };
+        message::all(self.json()).iter().any(uses_data)
+    }
+
+    /// Returns true if the message opens a stream that lasts until the client disconnects.
+    pub fn listens(&self) -> bool {
+        self.json()["method"] == per_request::LISTEN
+    }
+
+    /// The id of the message; null if the body is a batch, or the message has no valid id.
+    pub fn id(&self) -> Value {
+        let id = &self.json()["id"];
+        if id.is_string() || id.is_i64() || id.is_u64() { id.clone() } else { Value::Null }
     }
 
     /// The message or batch; null if the request has none or will be rejected.
-    pub fn json(&self) -> &Value {
-        self.0.as_ref().unwrap_or(&Value::Null)
+    fn json(&self) -> &Value {
+        self.json.as_ref().unwrap_or(&Value::Null)
     }
 }
 
@@ -169,11 +188,29 @@ impl<H: Host> Endpoint<H> {
 
     /// Answers a request. `caller` was authenticated by the transport.
     pub fn serve(&self, call: &Call, caller: H::Caller, reply: Reply) {
-        self.serve_read(call, Body::read(call), caller, reply);
+        let body = self.read(call, &caller);
+        self.serve_read(call, body, caller, reply);
     }
 
-    /// Answers a request whose body was parsed before.
-    pub fn serve_read(&self, call: &Call, body: Body, caller: H::Caller, reply: Reply) {
+    /// Parses the body of a POST and resolves the tools that it calls. Other requests have no body.
+    pub fn read(&self, call: &Call, caller: &H::Caller) -> Body<H::Tool> {
+        let json = match call.request.method {
+            Method::Post => json_body(call),
+            _ => Ok(Value::Null),
+        };
+        let tool_of = |message: &Value| {
+            let name = message["params"]["name"].as_str();
+            let name = name.filter(|_| message["method"] == "tools/call")?;
+            self.shared.host.resolve_tool(caller, name)
+        };
+        // A longer batch is refused as a whole.
+        let messages = json.as_ref().map(message::all).unwrap_or_default().iter();
+        let tools = messages.take(BATCH_MESSAGES_MAX).map(tool_of).collect();
+        Body { json, tools }
+    }
+
+    /// Answers a request whose body was read before, for the same caller.
+    pub fn serve_read(&self, call: &Call, body: Body<H::Tool>, caller: H::Caller, reply: Reply) {
         let shared = &self.shared;
         match call.request.method {
             Method::Post => post(shared, call, body, caller, reply),
@@ -259,17 +296,17 @@ pub fn names_session(call: &Call) -> bool {
 fn post<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
-    body: Body,
+    Body { json, tools }: Body<H::Tool>,
     caller: H::Caller,
     reply: Reply,
 ) {
-    let body = match body.0 {
+    let body = match json {
         Ok(body) => body,
         Err(fault) => return reply.send(refusal(&Value::Null, &fault)),
     };
     match era::era(version_header(call), &body) {
-        Ok(Era::Handshake) => handshake::post(shared, call, caller, body, reply),
-        Ok(Era::PerRequest) => per_request::post(shared, call, caller, body, reply),
+        Ok(Era::Handshake) => handshake::post(shared, call, caller, (body, tools), reply),
+        Ok(Era::PerRequest) => per_request::post(shared, call, caller, (body, tools), reply),
         Err(fault) => reply.send(refusal(&id_of(&body), &fault)),
     }
 }

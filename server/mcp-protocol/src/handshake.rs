@@ -24,12 +24,12 @@ use crate::limits::BATCH_MESSAGES_MAX;
 use recalld_common::cancel::CancellationToken;
 use recalld_http_server::{Call, Reply, Response};
 
-/// Answers a POST.
+/// Answers a POST. `tools` has the available tool that each message calls.
 pub(super) fn post<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
     caller: H::Caller,
-    mut body: Value,
+    (mut body, tools): (Value, Vec<Option<H::Tool>>),
     reply: Reply,
 ) {
     let session = match admitted(shared, call, &caller, &body) {
@@ -38,11 +38,6 @@ pub(super) fn post<H: Host>(
     };
     let messages: Vec<Message<'_>> = message::all(&body).iter().map(Message::of).collect();
     let host = &shared.host;
-    let tool_of = |one: &Message<'_>| match one {
-        Message::Request { method, params, .. } => work::resolved(host, &caller, method, params),
-        _ => None,
-    };
-    let tools: Vec<Option<H::Tool>> = messages.iter().map(tool_of).collect();
     let turned_away = messages.iter().zip(&tools).find_map(|one| match one {
         (Message::Request { method, params, .. }, None) => {
             work::turned_away(host, &caller, method, params)

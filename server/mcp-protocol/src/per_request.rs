@@ -19,14 +19,14 @@ use super::shared::{Shared, accepts, refusal};
 use super::work::{self, Manner, Work, declared};
 use recalld_http_server::{Call, Reply, Response, sse};
 
-const LISTEN: &str = "subscriptions/listen";
+pub(super) const LISTEN: &str = "subscriptions/listen";
 
-/// Answers a POST.
+/// Answers a POST. `tools` has the available tool that the message calls.
 pub(super) fn post<H: Host>(
     shared: &Arc<Shared<H>>,
     call: &Call,
     caller: H::Caller,
-    mut body: Value,
+    (mut body, tools): (Value, Vec<Option<H::Tool>>),
     reply: Reply,
 ) {
     let (id, method, params) = match Message::of(&body) {
@@ -39,7 +39,7 @@ pub(super) fn post<H: Host>(
         }
         Message::Request { id, method, params } => (id, method, params),
     };
-    let tool = work::resolved(&shared.host, &caller, method, params);
+    let tool = tools.into_iter().next().flatten();
     let manner = match admitted(shared, call, tool.as_ref(), method, params) {
         Ok(manner) => manner,
         Err(fault) => return reply.send(refusal(id, &fault)),

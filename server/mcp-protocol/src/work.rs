@@ -47,17 +47,6 @@ pub(super) struct Work<H: Host> {
     pub params: Value,
 }
 
-/// Returns the tool that a request calls, if available to the caller.
-pub(super) fn resolved<H: Host>(
-    host: &H,
-    caller: &H::Caller,
-    method: &str,
-    params: &Value,
-) -> Option<H::Tool> {
-    let name = params["name"].as_str().filter(|_| method == "tools/call")?;
-    host.resolve_tool(caller, name)
-}
-
 /// Rejects a call of an unavailable tool by an HTTP status; `None` for every other request.
 pub(super) fn turned_away<H: Host>(
     host: &H,

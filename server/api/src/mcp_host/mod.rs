@@ -386,30 +386,6 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
     result
 }
 
-/// Returns true if a POST calls a tool that may change data and that the caller may use.
-pub(crate) fn changes(caller: &Caller, body: &Value) -> bool {
-    messages(body).iter().any(|message| {
-        let name = message["params"]["name"].as_str().filter(|_| message["method"] == "tools/call");
-        let tool = name.and_then(|name| CATALOG.named(caller, name));
-        tool.is_some_and(|tool| tool.wants() == Wants::Writes)
-    })
-}
-
-/// Methods that access a workspace.
-const ASKING: [&str; 5] =
-    ["tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"];
-
-/// Returns true if a POST accesses its workspace.
-pub(crate) fn asks_workspace(body: &Value) -> bool {
-    let asks =
-        |message: &Value| message["method"].as_str().is_some_and(|method| ASKING.contains(&method));
-    messages(body).iter().any(asks)
-}
-
-fn messages(body: &Value) -> &[Value] {
-    body.as_array().map_or_else(|| std::slice::from_ref(body), Vec::as_slice)
-}
-
 /// Moves the receipt of a result into `_meta`.
 fn with_receipt(mut answer: Answer) -> Value {
     let mut result = answer.structured.take();

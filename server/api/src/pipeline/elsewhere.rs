@@ -4,15 +4,12 @@
 //! leave this machine, so their handlers check the leader themselves (`AppState::reach`). Independent of how leaders
 //! are found.
 
-use std::sync::Arc;
-
 use serde_json::{Value as Json, json};
 
 use super::route::Target;
 use crate::app_state::AppState;
 use crate::forwarded::asks_from;
 use crate::listeners::LOCAL;
-use crate::mcp_host::{Product, Visitor, asks_workspace, changes};
 use crate::service_error::answer;
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
 use recalld_common::age::STALE_SECONDS;
@@ -20,15 +17,16 @@ use recalld_common::wants::Wants;
 use recalld_common::wrong_node::WrongNode;
 use recalld_http_server::refusal::Refusal;
 use recalld_http_server::{Call, Method, Reply, Response};
-use recalld_mcp_protocol::Endpoint;
+use recalld_mcp_protocol::Body;
 use recalld_policy::Caller;
+use recalld_tool_framework::Tool;
 use recalld_workspace::tenants::Closed;
 
 /// Maximum attempts to open a workspace in order to find the leader.
 const LOCATE_TRIES_MAX: usize = 2;
 
 /// Properties of a call that decide how to forward it.
-struct Asked {
+pub(super) struct Asked<'a> {
     /// True if the call targets the metastore and not its caller's workspace.
     is_for_control: bool,
     wants: Wants,
@@ -36,24 +34,31 @@ struct Asked {
     opens: bool,
     /// Id of an MCP message, or null; `None` for other calls.
     mcp: Option<Json>,
+    /// Returns true if the session that an MCP call names exists on this node and belongs to the caller.
+    knows_session: &'a dyn Fn(&Call) -> bool,
     /// True if the response is a stream that ends only when one side leaves.
     listens: bool,
 }
 
-impl Asked {
+impl<'a> Asked<'a> {
     /// An operation of the HTTP API; all of them are reads.
-    const READS: Self =
-        Self { is_for_control: false, wants: Wants::Reads, opens: true, mcp: None, listens: false };
+    const READS: Self = Self {
+        is_for_control: false,
+        wants: Wants::Reads,
+        opens: true,
+        mcp: None,
+        knows_session: &|_| false,
+        listens: false,
+    };
 
     /// All steps of a sign-in. State of one step is in the memory of a node, so the next step must reach that node.
     const SIGNS_IN: Self =
         Self { is_for_control: true, wants: Wants::Writes, opens: false, ..Self::READS };
 
     /// Returns `None` for a call that needs no workspace, or whose handler checks the leader itself.
-    fn of(target: &Target, caller: &Caller, call: &Call, body: &Json) -> Option<Self> {
+    pub(super) fn of(target: &Target) -> Option<Self> {
         match target {
             Target::Api(_) if !target.is_health() => Some(Self::READS),
-            Target::Mcp => Some(Self::of_mcp(caller, call, body)),
             Target::OAuthForm(_) | Target::Registration(_) | Target::SignIn(_) => {
                 Some(Self::SIGNS_IN)
             }
@@ -61,30 +66,34 @@ impl Asked {
         }
     }
 
-    fn of_mcp(caller: &Caller, call: &Call, body: &Json) -> Self {
-        let reads = Self { mcp: Some(Json::Null), opens: false, ..Self::READS };
-        if call.request.method != Method::Post {
-            return Self { listens: true, ..reads };
+    /// Properties of an MCP call with this body.
+    pub(super) fn of_mcp(
+        call: &Call,
+        body: &Body<&'static Tool>,
+        knows_session: &'a dyn Fn(&Call) -> bool,
+    ) -> Self {
+        let writes = body.tools().any(|tool| tool.wants() == Wants::Writes);
+        Self {
+            wants: if writes { Wants::Writes } else { Wants::Reads },
+            opens: body.uses_data(),
+            mcp: Some(body.id()),
+            knows_session,
+            listens: call.request.method != Method::Post || body.listens(),
+            ..Self::READS
         }
-        let wants = if changes(caller, body) { Wants::Writes } else { Wants::Reads };
-        let listens = body["method"] == "subscriptions/listen";
-        let id = Some(&body["id"]).filter(|id| id.is_string() || id.is_i64() || id.is_u64());
-        let mcp = Some(id.cloned().unwrap_or_default());
-        Self { wants, opens: asks_workspace(body), mcp, listens, ..Self::READS }
     }
 }
 
 /// Returns a call that this node answers, with the staleness added to its response. Otherwise forwards or answers the
-/// call and returns `None`. `body` is the parsed body of an MCP call, or null.
+/// call and returns `None`.
 pub(super) fn steer(
-    (parts, endpoint): (&AppState, &Endpoint<Product>),
-    (target, body): (&Target, &Json),
-    caller: &Arc<Caller>,
+    parts: &AppState,
+    asked: Asked<'_>,
+    caller: &Caller,
     call: Call,
     reply: Reply,
 ) -> Option<(Call, Reply)> {
     let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
-    let Some(asked) = Asked::of(target, caller, &call, body) else { return Some((call, reply)) };
     let refuse = |reply: Reply, why: NotHere| {
         reply.send(answer(asked.mcp.as_ref(), why));
         None
@@ -118,7 +127,7 @@ pub(super) fn steer(
     };
     let is_of_session =
         is_followed && asked.mcp.is_some() && recalld_mcp_protocol::names_session(&call);
-    if is_of_session && !knows(endpoint, caller, &call) {
+    if is_of_session && !(asked.knows_session)(&call) {
         // A client whose session has ended must learn so on every call.
         return Some((call, reply));
     }
@@ -169,12 +178,6 @@ fn located(
     Ok(Place::Here)
 }
 
-/// Returns true if the session named by a call exists on this node and belongs to the caller.
-fn knows(endpoint: &Endpoint<Product>, caller: &Arc<Caller>, call: &Call) -> bool {
-    let visitor = Visitor::of(Arc::clone(caller), None);
-    visitor.is_ok_and(|visitor| endpoint.has_session(call, &visitor))
-}
-
 /// Redirects a client to the leader; `None` if the leader's URL is unknown.
 fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
     let url = peer.url.as_deref()?.trim_end_matches('/');
@@ -188,7 +191,7 @@ fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
 /// leader, so the session fields are removed.
 fn pass(
     (cluster, parts): (&Cluster, &AppState),
-    asked: Asked,
+    asked: Asked<'_>,
     (peer, is_followed): (Peer, bool),
     call: Call,
     reply: Reply,

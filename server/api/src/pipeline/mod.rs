@@ -32,7 +32,7 @@ use recalld_common::age::STALE_SECONDS;
 use recalld_common::wants::Wants;
 use recalld_http_server::limits::BODY_BYTES_MAX;
 use recalld_http_server::{Admission, Answered, Call, Counters, Reply, Response, Service};
-use recalld_mcp_protocol::{Body, Endpoint};
+use recalld_mcp_protocol::Endpoint;
 use recalld_oauth::{FORM_BYTES_MAX, REGISTRATION_BYTES_MAX, SIGN_IN_FORM_BYTES_MAX};
 use recalld_policy::Caller;
 use recalld_telemetry::log;
@@ -50,6 +50,7 @@ use recalld_http_server::refusal::Refusal;
 pub use route::{On, Route, Target, routes};
 
 use authenticate::{EarlyAuth, Known};
+use elsewhere::Asked;
 use legacy::HostStatus;
 use meters::Meters;
 use route::PathMatch;
@@ -235,7 +236,7 @@ impl Pipeline {
     }
 
     /// Runs the handler of a call that this node answers.
-    fn answer(&self, target: &Target, body: Body, caller: Arc<Caller>, call: Call, reply: Reply) {
+    fn answer(&self, target: &Target, caller: Arc<Caller>, call: Call, reply: Reply) {
         match target {
             Target::Metrics => reply.send(self.meters.page(&self.parts, self.mcp.figures())),
             Target::Api(operation) => {
@@ -257,14 +258,25 @@ impl Pipeline {
                 let chain = self.parts.control_chain.as_deref();
                 reply.send(control_chain::serve(chain, &self.parts.control, &call));
             }
-            Target::Mcp => match Visitor::of(caller, call.request.query()) {
-                Ok(visitor) => self.mcp.serve_read(&call, body, visitor, reply),
-                Err(fault) => reply.send(recalld_mcp_protocol::refusal(&Json::Null, &fault)),
-            },
+            Target::Mcp => self.answer_mcp(caller, call, reply),
             Target::OperatorIngest => crate::operator::ingest(&self.parts, &caller, &call, reply),
             Target::OperatorImport => crate::operator::import(&self.parts, &caller, &call, reply),
             Target::OperatorExport => crate::operator::export(&self.parts, &caller, &call, reply),
             Target::OperatorJob(run) => run(&self.parts, &caller, &call, reply),
+        }
+    }
+
+    /// Answers an MCP call here, or forwards the call if a tool that it calls needs another node.
+    fn answer_mcp(&self, caller: Arc<Caller>, call: Call, reply: Reply) {
+        let visitor = match Visitor::of(Arc::clone(&caller), call.request.query()) {
+            Ok(visitor) => visitor,
+            Err(fault) => return reply.send(recalld_mcp_protocol::refusal(&Json::Null, &fault)),
+        };
+        let body = self.mcp.read(&call, &visitor);
+        let knows_session = |call: &Call| self.mcp.has_session(call, &visitor);
+        let asked = Asked::of_mcp(&call, &body, &knows_session);
+        if let Some((call, reply)) = elsewhere::steer(&self.parts, asked, &caller, call, reply) {
+            self.mcp.serve_read(&call, body, visitor, reply);
         }
     }
 
@@ -311,14 +323,12 @@ impl Service for Pipeline {
             Err(refusal) => reply.send(refusal.into()),
             Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
             Ok((target, caller)) => {
-                let at = (&*self.parts, &self.mcp);
-                let body = match target {
-                    Target::Mcp => Body::read(&call),
-                    _ => Body::none(),
+                let steered = match Asked::of(target) {
+                    Some(asked) => elsewhere::steer(&self.parts, asked, &caller, call, reply),
+                    None => Some((call, reply)),
                 };
-                let steered = elsewhere::steer(at, (target, body.json()), &caller, call, reply);
                 if let Some((call, reply)) = steered {
-                    self.answer(target, body, caller, call, reply);
+                    self.answer(target, caller, call, reply);
                 }
             }
         }
