@@ -13,6 +13,7 @@ use recalld_auth::{Checker, ClusterSecret};
 use recalld_cluster::control_chain::ControlChain;
 use recalld_cluster::seats::Seats;
 use recalld_cluster::{Cluster, NotHere};
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_config::Config;
 use recalld_documents::PdfReader;
@@ -173,12 +174,17 @@ impl AppState {
     ///
     /// # Errors
     /// The workspace belongs to another node, or the local copy is too stale.
-    pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
-        self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants))
+    pub fn reach(
+        &self,
+        workspace: &str,
+        wants: Wants,
+        cancel: &CancellationToken,
+    ) -> Result<Option<u64>, NotHere> {
+        self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.reach(workspace, wants, cancel))
     }
 
     /// Opens the caller's workspace on this node. Returns the staleness in seconds as well if another node is the
-    /// leader.
+    /// leader. The wait for a lease ends when `cancel` is cancelled.
     ///
     /// # Errors
     /// The workspace cannot be opened, it belongs to another node, or the local copy is too stale.
@@ -186,23 +192,29 @@ impl AppState {
         &self,
         caller: &Caller,
         wants: Wants,
+        cancel: &CancellationToken,
     ) -> Result<(Held, Option<u64>), ServiceError> {
-        let closed = |closed| self.elsewhere(&caller.workspace, closed);
+        let closed = |closed| self.elsewhere(&caller.workspace, closed, cancel);
         if wants == Wants::Reads {
             // The workspace is pinned first, because the staleness must hold for the data that is read afterwards.
             let held = self.workspace_of(caller).map_err(closed)?;
-            return Ok((held, self.reach(&caller.workspace, wants)?));
+            return Ok((held, self.reach(&caller.workspace, wants, cancel)?));
         }
         self.locate(&caller.workspace).map_err(closed)?;
         // The workspace is not pinned while `reach` waits for the lease: a workspace in use cannot be reopened as the
         // leader.
-        let stale = self.reach(&caller.workspace, wants)?;
+        let stale = self.reach(&caller.workspace, wants, cancel)?;
         Ok((self.workspace_of(caller).map_err(closed)?, stale))
     }
 
     /// Builds the error for a workspace that cannot be opened. If the leader is known, the error names the leader.
-    fn elsewhere(&self, workspace: &str, closed: Closed) -> ServiceError {
-        match self.reach(workspace, Wants::Reads) {
+    fn elsewhere(
+        &self,
+        workspace: &str,
+        closed: Closed,
+        cancel: &CancellationToken,
+    ) -> ServiceError {
+        match self.reach(workspace, Wants::Reads, cancel) {
             Err(by @ NotHere::WrittenBy(_)) => by.into(),
             _ => closed.into(),
         }

@@ -109,7 +109,8 @@ pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Recall::parse(&raw).map_err(over_http)?;
-    let whose = Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads);
+    let whose =
+        Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads, &ask.call.cancel);
     let whose = whose.map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
@@ -147,10 +148,11 @@ pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(error) => return reply.send(over_http(error).into()),
     };
-    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
-        Ok(whose) => whose,
-        Err(error) => return reply.send(over_http(error).into()),
-    };
+    let whose =
+        match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes, &call.cancel) {
+            Ok(whose) => whose,
+            Err(error) => return reply.send(over_http(error).into()),
+        };
     let stream = reply.report_by_stream(sse::head());
     tell_of_waiting(&stream, &whose);
     let tell = |done: u64, total: u64, name: &str| {
@@ -237,10 +239,11 @@ pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
         Ok(wanted) => wanted,
         Err(refusal) => return reply.send(refusal.into()),
     };
-    let whose = match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes) {
-        Ok(whose) => whose,
-        Err(error) => return reply.send(over_http(error).into()),
-    };
+    let whose =
+        match Whose::of(parts, caller, named(&wanted.workspace), Wants::Writes, &call.cancel) {
+            Ok(whose) => whose,
+            Err(error) => return reply.send(over_http(error).into()),
+        };
     let stream = reply.report_by_stream(sse::head());
     tell_of_waiting(&stream, &whose);
     let tell = |done: u64, total: u64, _: &str| {
@@ -356,7 +359,7 @@ fn keep(
         Ok(raw) => raw,
         Err(refusal) => return reply.send(refusal.into()),
     };
-    if let Err(why) = parts.reach(parts.local.name(), Wants::Writes) {
+    if let Err(why) = parts.reach(parts.local.name(), Wants::Writes, &call.cancel) {
         return reply.send(over_http(why).into());
     }
     let stream = reply.report_by_stream(sse::head());
@@ -398,7 +401,8 @@ impl From<Gone> for Cut {
 pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let wanted = arguments(call).and_then(|raw| Export::parse(&raw).map_err(over_http));
     let whose = wanted.and_then(|wanted| {
-        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads).map_err(over_http)
+        Whose::of(parts, caller, named(&wanted.workspace), Wants::Reads, &call.cancel)
+            .map_err(over_http)
     });
     let whose = match whose {
         Ok(whose) => whose,

@@ -23,7 +23,7 @@ use recalld_api::console::Sessions;
 use recalld_api::pipeline::name_of;
 use recalld_auth::{ClusterSecret, Created, Credentials, take_shared_signing_key};
 use recalld_cluster::seats::{Seats, is_locked};
-use recalld_common::cancel::CancellationToken;
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_config::{Config, MailSecurity};
 use recalld_documents::PdfReader;
@@ -260,23 +260,18 @@ fn seat(
     workspace: &Path,
     stopping: &CancellationToken,
 ) -> Result<Arc<Store>, StartError> {
-    let goes_on = || !stopping.is_cancelled();
-    let opened = seats.open_store(LOCAL_WORKSPACE, workspace, settings.options(), &goes_on);
+    let opened = seats.open_store(LOCAL_WORKSPACE, workspace, settings.options(), Some(stopping));
     let store = opened.map_err(|why| match why {
         why if is_locked(&why) => StartError::Busy(settings.data.clone()),
         why => failed(format!("{}: {why}", seats.settings().address)),
     })?;
-    while store.is_replica() && store.snapshot().model().is_none() {
-        if !goes_on() {
-            return Err(failed("told to end before there was anything to follow"));
-        }
-        thread::sleep(MODEL_PAUSE);
+    let until_stopped = CallScope { token: stopping, deadline: None };
+    let is_answering = || (!store.is_replica() || store.snapshot().model().is_some()).then_some(());
+    if seats.wait_for(&until_stopped, is_answering).is_none() {
+        return Err(failed("told to end before there was anything to follow"));
     }
     Ok(store)
 }
-
-/// Interval at which a starting follower polls for the store's model.
-const MODEL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Loads the policy file of the settings, or returns the initial rules.
 fn rules(config: &Config) -> Result<Rules, StartError> {

@@ -7,6 +7,7 @@ use super::not_here::NotHere;
 use super::relay::Relay;
 use super::whereabouts::{Peer, Taken, Where, Whereabouts};
 use recalld_common::age::seconds;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_common::wrong_node::WrongNode;
 
@@ -56,8 +57,8 @@ impl Cluster {
     }
 
     /// Returns the node that can answer a call. If a workspace has no leader and the call writes, this node tries to
-    /// acquire the workspace, which may block.
-    pub fn place(&self, workspace: &str, wants: Wants) -> Place {
+    /// acquire the workspace, which may block until the call is cancelled.
+    pub fn place(&self, workspace: &str, wants: Wants, cancel: &CancellationToken) -> Place {
         let (writer, is_followed) = match (self.whereabouts.of(workspace), wants) {
             (Where::Here, _) => return Place::Here,
             (Where::Follows { age, .. }, Wants::Reads) => return Place::Follows(age),
@@ -73,7 +74,7 @@ impl Cluster {
             None if wants == Wants::Reads => Place::Nowhere(
                 "This workspace is not on this node, nor known on another".to_owned(),
             ),
-            None => match self.whereabouts.take(workspace) {
+            None => match self.whereabouts.take(workspace, cancel) {
                 Taken::Here => Place::Here,
                 Taken::By(peer) => Place::At { peer, is_followed },
                 Taken::NotNow(why) => Place::Nowhere(why),
@@ -98,8 +99,13 @@ impl Cluster {
     ///
     /// # Errors
     /// The workspace belongs to another node, or the local copy is too old.
-    pub fn reach(&self, workspace: &str, wants: Wants) -> Result<Option<u64>, NotHere> {
-        match self.place(workspace, wants) {
+    pub fn reach(
+        &self,
+        workspace: &str,
+        wants: Wants,
+        cancel: &CancellationToken,
+    ) -> Result<Option<u64>, NotHere> {
+        match self.place(workspace, wants, cancel) {
             Place::Here => Ok(None),
             Place::Follows(age) => self.fresh(age).map(Some),
             Place::At { peer, .. } => Err(NotHere::WrittenBy(peer)),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wrong_node::WrongNode;
 
 /// Name of the metastore where a workspace name is expected; no workspace can have this name.
@@ -51,9 +52,9 @@ pub trait Whereabouts: Send + Sync {
     /// Location of a workspace now. Called for each call on the event loop, so the method must not block.
     fn of(&self, workspace: &str) -> Where;
 
-    /// Waits until this node or another one is the leader, at most as long as an opening (`OPEN_WAIT_MAX`). Only a
-    /// bounded number of callers may wait at a time.
-    fn take(&self, workspace: &str) -> Taken;
+    /// Waits until this node or another one is the leader, at most as long as an opening (`OPEN_WAIT_MAX`), or until
+    /// `cancel` is cancelled. Only a bounded number of callers may wait at a time.
+    fn take(&self, workspace: &str, cancel: &CancellationToken) -> Taken;
 
     /// Maximum staleness of a local answer.
     fn stale_max(&self) -> Duration;

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::monitor::Monitor;
 
 /// Signals that a call's answer is no longer wanted. Clones belong to the same call.
 #[derive(Clone, Default)]
@@ -48,6 +50,17 @@ impl CancellationToken {
     /// Returns true if the token is cancelled. Long work polls this.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Waits for `length`, or until the token is cancelled. Returns true if the token is cancelled.
+    pub fn wait(&self, length: Duration) -> bool {
+        let (until, waiting) = (Instant::now() + length, Monitor::new(()));
+        let _woken = waiting.woken_by(&CallScope { token: self, deadline: None });
+        let mut lock = waiting.lock();
+        while !self.is_cancelled() && Instant::now() < until {
+            lock = waiting.wait_until(lock, Some(until));
+        }
+        self.is_cancelled()
     }
 
     /// Registers `wake` to run on cancellation. The caller must check [`Self::is_cancelled`] after registering: a token
@@ -108,8 +121,24 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64, &str) + Sync);
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
+    use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_wait_lasts_until_its_end_or_the_cancellation() {
+        let token = CancellationToken::new();
+        let length = Duration::from_millis(20);
+        let began = Instant::now();
+        assert!(!token.wait(length));
+        assert!(began.elapsed() >= length);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| token.wait(Duration::from_secs(600)));
+            token.cancel();
+            assert!(waiting.join().unwrap());
+        });
+        assert!(token.wait(Duration::from_secs(600)), "a cancelled token is not waited for");
+    }
 
     #[test]
     fn a_waker_is_called_once_and_not_after_its_registration() {

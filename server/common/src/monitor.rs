@@ -76,3 +76,79 @@ impl<T: Send + 'static> Monitor<T> {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
+
+/// Counts events that threads wait for (an eventcount). Clones share the count.
+#[derive(Debug, Clone)]
+pub struct EventCount(Monitor<u64>);
+
+impl Default for EventCount {
+    fn default() -> Self {
+        Self(Monitor::new(0))
+    }
+}
+
+impl EventCount {
+    /// Counts an event and wakes all waiting threads.
+    pub fn advance(&self) {
+        *self.0.lock() += 1;
+        self.0.notify_all();
+    }
+
+    /// Returns the first result of `check`, which runs at once and again after events; `None` if the call is over
+    /// before.
+    pub fn wait_for<T>(
+        &self,
+        call: &CallScope<'_>,
+        mut check: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let _woken = self.0.woken_by(call);
+        loop {
+            // Read before the check: an event during the check leads to another one.
+            let seen = *self.0.lock();
+            if let Some(found) = check() {
+                return Some(found);
+            }
+            let mut count = self.0.lock();
+            while *count == seen {
+                if call.is_over() {
+                    return None;
+                }
+                count = self.0.wait_until(count, call.deadline);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cancel::CancellationToken;
+
+    #[test]
+    fn a_check_runs_again_after_an_event_and_until_the_call_is_over() {
+        let (events, token) = (EventCount::default(), CancellationToken::new());
+        let (endless, value) = (CallScope { token: &token, deadline: None }, AtomicU32::new(0));
+        let check = || Some(value.load(Ordering::SeqCst)).filter(|&value| value == 2);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| events.wait_for(&endless, check));
+            for _ in 0..2 {
+                value.fetch_add(1, Ordering::SeqCst);
+                events.advance();
+            }
+            assert_eq!(waiting.join().unwrap(), Some(2));
+            let waiting = scope.spawn(|| events.wait_for(&endless, || None::<()>));
+            token.cancel();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+        let token = CancellationToken::new();
+        let deadline = Instant::now() + Duration::from_millis(20);
+        let late = CallScope { token: &token, deadline: Some(deadline) };
+        assert_eq!(events.wait_for(&late, || None::<()>), None);
+        assert!(Instant::now() >= deadline);
+        assert_eq!(events.wait_for(&late, check), Some(2), "the first check comes before the end");
+    }
+}

@@ -80,8 +80,8 @@ pub use probe::{Unfit, clear_probes, probe};
 pub use record::{Bytes, FarFile, FarLog, Fold, Full, Head, Kind, LogPiece, Record};
 pub use seat::holdings::Holdings;
 pub use seat::{
-    Age, Erasing, Following, Lag, NotSeated, Owed, Role, Seat, Seated, Taken, forget, held_in,
-    is_followed, may_have_bytes,
+    Age, Erasing, Following, NotSeated, Owed, RecordObserver, Role, Seat, Seated, Taken, forget,
+    held_in, is_followed, may_have_bytes,
 };
 pub use small_file::{put as put_small_file, read_noted};
 pub use ticks::{BootClock, TickSource, Ticks};

@@ -13,7 +13,7 @@ mod memo;
 
 pub use erasing::{Erasing, Owed};
 pub use error::NotSeated;
-pub use following::{Age, Following, Lag};
+pub use following::{Age, Following, RecordObserver};
 
 use std::fmt;
 use std::fs;
@@ -60,8 +60,8 @@ pub struct Seat {
     pub clock: Arc<dyn Clock>,
     /// Source of randomness.
     pub random: Arc<dyn Random>,
-    /// Observer of the delay from the creation of each followed record until it is visible here.
-    pub lag: Lag,
+    /// Observer of followed records.
+    pub observer: RecordObserver,
     /// Cache of files that other nodes wrote.
     pub cache: Arc<Cache>,
     /// Local directory, once opened.
@@ -393,7 +393,7 @@ impl Seat {
         let why = format!("node {} writes this workspace; this one follows it", newest.head.node);
         let store = Arc::new(Store::open_replica(self.ground(here), self.options, why)?);
         here.kept.follows(&store);
-        let told = (Arc::clone(&self.clock), Arc::clone(&self.lag));
+        let told = (Arc::clone(&self.clock), Arc::clone(&self.observer));
         let followed = Arc::clone(&store);
         let kept = (followed, Arc::clone(&here.kept));
         let following = Following::start(self.driver.clone(), tracker, kept, newest, told)?;

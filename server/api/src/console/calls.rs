@@ -97,7 +97,8 @@ fn within(
     wants: Wants,
     work: impl FnOnce(&Context<'_>) -> Result<Answer, Refused>,
 ) -> Result<Response, Refusal> {
-    let whose = Whose::of(ask.parts, ask.caller, workspace, wants).map_err(over_http)?;
+    let whose =
+        Whose::of(ask.parts, ask.caller, workspace, wants, &ask.call.cancel).map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let done = work(&context).map_err(|refused| over_http(refused.error))?;
     Ok(whose.aged(answer(&done.structured)))

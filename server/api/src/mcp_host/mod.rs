@@ -70,7 +70,7 @@ impl Product {
         (operation, arguments): (&'static str, &Value),
         work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
-        let (held, stale) = self.parts.enter(caller, Wants::Reads)?;
+        let (held, stale) = self.parts.enter(caller, Wants::Reads, cancel)?;
         let (parts, workspace) = (&*self.parts, &*held);
         let context = Context {
             services: parts.tool_services(),
@@ -191,7 +191,7 @@ impl Host for Product {
         arguments: &Map<String, Value>,
         client: &Client<'_>,
     ) -> Result<Outcome, Fault> {
-        let entered = self.parts.enter(caller, tool.wants());
+        let entered = self.parts.enter(caller, tool.wants(), client.cancel());
         let (workspace, stale) = entered.map_err(|error| as_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
         let context = Context {

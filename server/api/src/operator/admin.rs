@@ -22,7 +22,6 @@ pub use self::tenants::remove_deleted;
 
 use self::act::Act;
 use self::office::{page, shown, time};
-use crate::app_state::AppState;
 use crate::rest::Ask;
 use crate::service_error::over_http;
 use recalld_cluster::{CONTROL, NotHere, Peer};
@@ -38,7 +37,7 @@ use recalld_workspace::opening::{Kept, open_or_make, open_with_control};
 /// `POST /operator/admin`: runs one act.
 pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = super::arguments(ask.call)?;
-    check_node(ask.parts, &raw)?;
+    check_node(ask, &raw)?;
     let (parts, local) = (ask.parts, ask.parts.local.get());
     let office = Office {
         data: &parts.data,
@@ -54,12 +53,12 @@ pub fn serve_admin(ask: &Ask<'_>) -> Result<Response, Refusal> {
 }
 
 /// Checks that this node is the leader of the metastore, before a changing act does anything.
-fn check_node(parts: &AppState, raw: &Map<String, Value>) -> Result<(), Refusal> {
+fn check_node(ask: &Ask<'_>, raw: &Map<String, Value>) -> Result<(), Refusal> {
     let act = Act::parse(&Value::Object(raw.clone()));
     if !act.is_ok_and(|act| act.begun().is_some()) {
         return Ok(());
     }
-    match parts.reach(CONTROL, Wants::Writes) {
+    match ask.parts.reach(CONTROL, Wants::Writes, &ask.call.cancel) {
         Ok(_) => Ok(()),
         Err(NotHere::WrittenBy(Peer { node, url })) => {
             let at = url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();

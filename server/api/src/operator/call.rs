@@ -8,6 +8,7 @@ use super::{Whose, arguments, named};
 use crate::app_state::AppState;
 use crate::rest::Ask;
 use crate::service_error::over_http;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_http_server::Response;
 use recalld_http_server::limits::BODY_BYTES_MAX;
@@ -30,7 +31,7 @@ args! {
 pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Call::parse(&raw).map_err(over_http)?;
-    let whose = whose(ask.parts, ask.caller, &wanted).map_err(over_http)?;
+    let whose = whose(ask.parts, ask.caller, &wanted, &ask.call.cancel).map_err(over_http)?;
     let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer = call_as_operator(&context, wanted).map_err(over_http)?;
     let body = json!({"structured": answer.structured, "text": answer.text});
@@ -56,8 +57,13 @@ pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, S
 ///
 /// # Errors
 /// The workspace does not exist or cannot be opened.
-pub fn whose(parts: &AppState, caller: &Caller, wanted: &Call) -> Result<Whose, ServiceError> {
+pub fn whose(
+    parts: &AppState,
+    caller: &Caller,
+    wanted: &Call,
+    cancel: &CancellationToken,
+) -> Result<Whose, ServiceError> {
     // An unknown tool is reported by the call itself.
     let wants = CATALOG.find(caller, &wanted.tool.0).map_or(Wants::Reads, Tool::wants);
-    Whose::of(parts, caller, named(&wanted.workspace), wants)
+    Whose::of(parts, caller, named(&wanted.workspace), wants, cancel)
 }

@@ -5,6 +5,7 @@
 
 use crate::app_state::{AppState, Held};
 use recalld_common::age::STALE_SECONDS;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::slug::LOCAL_WORKSPACE;
 use recalld_common::wants::Wants;
 use recalld_http_server::Response;
@@ -32,6 +33,7 @@ impl Whose {
         caller: &Caller,
         name: Option<&str>,
         wants: Wants,
+        cancel: &CancellationToken,
     ) -> Result<Self, ServiceError> {
         let name = name.unwrap_or(LOCAL_WORKSPACE);
         let caller = match name {
@@ -41,12 +43,13 @@ impl Whose {
                 Caller { principal: caller.principal.clone(), ..own }
             }
         };
-        let (workspace, stale) = parts.enter(&caller, wants).map_err(|error| match error {
-            ServiceError::Closed(Closed::Missing) => {
-                ServiceError::argument("workspace", "there is no workspace of that name")
-            }
-            error => error,
-        })?;
+        let (workspace, stale) =
+            parts.enter(&caller, wants, cancel).map_err(|error| match error {
+                ServiceError::Closed(Closed::Missing) => {
+                    ServiceError::argument("workspace", "there is no workspace of that name")
+                }
+                error => error,
+            })?;
         Ok(Self { workspace, caller, stale })
     }
 

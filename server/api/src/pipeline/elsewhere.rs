@@ -13,6 +13,7 @@ use crate::listeners::LOCAL;
 use crate::service_error::answer;
 use recalld_cluster::{CONTROL, Cluster, HOP, Keeps, NotHere, Passed, Peer, Place, Where};
 use recalld_common::age::STALE_SECONDS;
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wants::Wants;
 use recalld_common::wrong_node::WrongNode;
 use recalld_http_server::refusal::Refusal;
@@ -102,8 +103,8 @@ pub(super) fn steer(
     let finds_out = asked.wants == Wants::Reads;
     let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
     let place = match asked.opens {
-        true => located(parts, cluster, workspace, asked.wants),
-        false => Ok(cluster.place(workspace, asked.wants)),
+        true => located((parts, cluster), workspace, asked.wants, &call.cancel),
+        false => Ok(cluster.place(workspace, asked.wants, &call.cancel)),
     };
     let (peer, is_followed) = match place {
         Ok(Place::At { peer, is_followed }) => (peer, is_followed),
@@ -153,10 +154,10 @@ pub(super) fn steer(
 
 /// Opens the workspace, so that its leader is known, and returns where the call belongs.
 fn located(
-    parts: &AppState,
-    cluster: &Cluster,
+    (parts, cluster): (&AppState, &Cluster),
     workspace: &str,
     wants: Wants,
+    cancel: &CancellationToken,
 ) -> Result<Place, Closed> {
     for _ in 0..LOCATE_TRIES_MAX {
         if let Err(closed) = parts.locate(workspace) {
@@ -168,7 +169,7 @@ fn located(
                 _ => Err(closed),
             };
         }
-        match cluster.place(workspace, wants) {
+        match cluster.place(workspace, wants, cancel) {
             // The workspace was closed meanwhile, because its lease is available to this node or to a faster one.
             Place::Here if !parts.is_located(workspace) => {}
             place => return Ok(place),

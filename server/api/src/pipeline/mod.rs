@@ -174,7 +174,7 @@ impl Pipeline {
 
     /// Runs an operation of the HTTP API and adds the staleness to its response.
     fn read(&self, run: rest::Run, caller: &Caller, call: &Call) -> Response {
-        let (workspace, stale) = match self.parts.enter(caller, Wants::Reads) {
+        let (workspace, stale) = match self.parts.enter(caller, Wants::Reads, &call.cancel) {
             Ok(entered) => entered,
             Err(error) => return over_http(error).into(),
         };

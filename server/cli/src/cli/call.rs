@@ -84,12 +84,13 @@ pub(super) fn call(
 
 fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
     let wanted = Call::parse(raw)?;
-    let whose = call::whose(parts, &Caller::local_operator(parts.local.name()), &wanted)?;
+    let (caller, cancel) = (Caller::local_operator(parts.local.name()), &CancellationToken::new());
+    let whose = call::whose(parts, &caller, &wanted, cancel)?;
     let context = Context {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
-        cancel: &CancellationToken::new(),
+        cancel,
         deadline: Instant::now() + CALL_TIME_MAX,
         progress: None,
     };

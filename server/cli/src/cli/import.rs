@@ -184,7 +184,8 @@ fn real_path(file: &Path) -> Result<String, Failure> {
 fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<Answer, Failure> {
     let wanted = Import::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());
-    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+    let cancel = &CancellationToken::new();
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes, cancel)
         .map_err(Failure::could)?;
     let bar = Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {
@@ -195,7 +196,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<An
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
-        cancel: &CancellationToken::new(),
+        cancel,
         deadline: Instant::now() + recalld_api::operator::INGEST_TIME_MAX,
         progress: Some(&tell),
     };

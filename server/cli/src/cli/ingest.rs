@@ -112,7 +112,7 @@ pub(super) fn alone(
 ) -> Result<Answer, Failure> {
     let wanted = Ingest::parse(raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let caller = Caller::local_operator(parts.local.name());
-    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes)
+    let whose = Whose::of(parts, &caller, named(&wanted.workspace), Wants::Writes, cancel)
         .map_err(Failure::could)?;
     let bar = std::sync::Mutex::new(bar);
     let tell = |done: u64, total: u64, _file: &str| {

@@ -52,13 +52,14 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
     let answer = match args.common.start_alone()? {
         Some(started) => {
             let caller = Caller::local_operator(started.parts.local.name());
-            let whose = Whose::of(&started.parts, &caller, args.workspace.as_deref(), Wants::Reads);
+            let (name, cancel) = (args.workspace.as_deref(), &CancellationToken::new());
+            let whose = Whose::of(&started.parts, &caller, name, Wants::Reads, cancel);
             let whose = whose.map_err(Failure::could)?;
             let context = Context {
                 services: started.parts.tool_services(),
                 workspace: &whose.workspace,
                 caller: &whose.caller,
-                cancel: &CancellationToken::new(),
+                cancel,
                 deadline: Instant::now() + CALL_TIME_MAX,
                 progress: None,
             };

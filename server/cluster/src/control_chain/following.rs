@@ -146,6 +146,7 @@ impl Reader {
         known.looks.1 = known.looks.0;
         drop(known);
         self.shared.changed.notify_all();
+        self.shared.with.moves.advance();
         done
     }
 

@@ -14,6 +14,7 @@ use super::leading::Lead;
 use super::sealed::Seals;
 use crate::whereabouts::Peer;
 use recalld_auth::ClusterSecret;
+use recalld_common::monitor::EventCount;
 use recalld_http_server::limits::WORKERS_MIN;
 use recalld_metastore::ControlError;
 use recalld_telemetry::log;
@@ -31,6 +32,8 @@ pub struct With {
     pub secret: Arc<ClusterSecret>,
     /// Maximum age of a readable local copy.
     pub stale_max: Duration,
+    /// Advanced after each poll, as the role may have changed.
+    pub moves: EventCount,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
     /// Source of random bytes.

@@ -18,6 +18,7 @@ use recalld_replication::{
 use super::table::{At, Seats, locked, seen, tenant_of};
 use super::whereabouts::peer;
 use crate::whereabouts::{Peer, Where, Whereabouts};
+use recalld_common::cancel::CancellationToken;
 use recalld_config::remote::Safe;
 use recalld_telemetry::log;
 use recalld_telemetry::log::{Level, Value};
@@ -38,7 +39,8 @@ pub enum Ending {
 
 impl Seats {
     /// Opens the store of a workspace in the directory `home`. If there is nothing to follow or acquire yet, waits
-    /// while `goes_on` returns true. A workspace that failed to open a moment ago is not tried again yet.
+    /// until `stopping` is cancelled; without a token, fails at once. A workspace that failed to open a moment ago is
+    /// not tried again yet.
     ///
     /// # Errors
     /// The workspace did not open: there is no slot for the workspace, and an epoch acquired for it is released. The
@@ -48,7 +50,7 @@ impl Seats {
         name: &str,
         home: &Path,
         options: Options,
-        goes_on: &dyn Fn() -> bool,
+        stopping: Option<&CancellationToken>,
     ) -> Result<Arc<Store>, NotSeated> {
         if let Some(why) = self.failing.why(name, self.driver.ticks.now()) {
             return Err(NotSeated::Here(why));
@@ -56,35 +58,11 @@ impl Seats {
         let at = self.place(name, home, options)?;
         // Publish before the first byte is here, so that an erasure waits for this node.
         let announced = self.announce(name, home);
-        let opened = announced.and_then(|()| self.open_at(name, &mut locked(&at), goes_on));
+        let opened = announced.and_then(|()| open_at(name, &mut locked(&at), stopping));
         if opened.is_err() {
             self.unplace(name);
         }
         self.came_to(name, &at, opened)
-    }
-
-    fn open_at(
-        &self,
-        name: &str,
-        at: &mut At,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Result<Arc<Store>, NotSeated> {
-        let mut told = String::new();
-        loop {
-            match at.open() {
-                Err(why @ (NotSeated::Nothing | NotSeated::NotCarried(_))) if goes_on() => {
-                    let why = why.to_string();
-                    if why != told {
-                        let fields =
-                            [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
-                        log::event(Level::Warn, "a workspace waits for the remote", &fields);
-                        told = why;
-                    }
-                    self.driver.halt.wait(NOTHING_PAUSE);
-                }
-                other => return other,
-            }
-        }
     }
 
     fn place(
@@ -99,7 +77,7 @@ impl Seats {
             Safe::Remote => CarryWhen::Acknowledging,
             Safe::Local => CarryWhen::Following(self.settings.delay),
         };
-        let lag = Arc::clone(&self.lag);
+        let (lag, moves) = (Arc::clone(&self.lag), self.moves.clone());
         let seat = Seat {
             driver: self.driver.clone(),
             node: self.node.clone(),
@@ -109,7 +87,10 @@ impl Seats {
             how: CarryHow { when, retention: Retention { full: keep, fine } },
             clock: Arc::clone(&self.clock),
             random: Arc::clone(&self.random),
-            lag: Arc::new(move |length| lag.record(length)),
+            observer: Arc::new(move |delays| {
+                delays.iter().for_each(|&delay| lag.record(delay));
+                moves.advance();
+            }),
             cache: Arc::clone(&self.cache),
             taken: Taken::default(),
         };
@@ -143,6 +124,7 @@ impl Seats {
             }
             Err(why) => self.did_not_open(name, at, why),
         }
+        self.moves.advance();
         opened
     }
 
@@ -232,6 +214,7 @@ impl Seats {
     /// workspace was deleted, the epoch is released without further uploads.
     pub fn close(&self, name: &str, ending: Ending) {
         let Some(at) = self.unplace(name) else { return };
+        self.moves.advance();
         let mut at = locked(&at);
         let is_given = match &at.role {
             Some(Role::Leads(carrier)) => ended(name, carrier, ending),
@@ -298,6 +281,32 @@ impl Seats {
 
     fn note_given(&self, name: &str) {
         self.not_given.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+fn open_at(
+    name: &str,
+    at: &mut At,
+    stopping: Option<&CancellationToken>,
+) -> Result<Arc<Store>, NotSeated> {
+    let mut told = String::new();
+    loop {
+        let opened = at.open();
+        let (Err(why @ (NotSeated::Nothing | NotSeated::NotCarried(_))), Some(stopping)) =
+            (&opened, stopping)
+        else {
+            return opened;
+        };
+        let why = why.to_string();
+        if why != told {
+            let fields = [("workspace", Value::Text(&name)), ("why", Value::Text(&why))];
+            log::event(Level::Warn, "a workspace waits for the remote", &fields);
+            told = why;
+        }
+        // The remote sends no events, so it is polled.
+        if stopping.wait(NOTHING_PAUSE) {
+            return opened;
+        }
     }
 }
 

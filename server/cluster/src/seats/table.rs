@@ -21,6 +21,8 @@ use super::reach::{begin_to_live, cache, name_of, reached};
 use crate::control_chain::{ControlChain, With};
 use recalld_audit::Elsewhere;
 use recalld_auth::ClusterSecret;
+use recalld_common::cancel::CallScope;
+use recalld_common::monitor::EventCount;
 use recalld_config::remote::{Remote, Safe};
 use recalld_metastore::Control;
 use recalld_telemetry::log;
@@ -59,6 +61,8 @@ pub struct Seats {
     pub(super) not_given: Mutex<BTreeSet<String>>,
     /// Workspaces that failed to open.
     pub(super) failing: Failing,
+    /// Counts the role changes of workspaces and of the metastore, and the polls that returned new records.
+    pub(super) moves: EventCount,
     /// Callers that wait for an acquisition.
     pub(super) waiting: AtomicUsize,
     /// Uploaders of the ledgers of open workspaces.
@@ -140,6 +144,7 @@ impl Seats {
             ends: Arc::default(),
             not_given: Mutex::default(),
             failing: Failing::default(),
+            moves: EventCount::default(),
             waiting: AtomicUsize::new(0),
             ledgers: Mutex::default(),
         })
@@ -161,6 +166,7 @@ impl Seats {
             node: self.node.clone(),
             secret,
             stale_max: self.settings.stale_max,
+            moves: self.moves.clone(),
             clock: Arc::clone(&self.clock),
             random: Arc::clone(&self.random),
         };
@@ -196,6 +202,12 @@ impl Seats {
 
     pub(super) fn at(&self, name: &str) -> Option<Arc<RwLock<At>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Returns the first result of `check`, which runs at once and again after each role change and after new records
+    /// of a followed workspace; `None` if the call is over before.
+    pub fn wait_for<T>(&self, call: &CallScope<'_>, check: impl FnMut() -> Option<T>) -> Option<T> {
+        self.moves.wait_for(call, check)
     }
 
     /// Role of a workspace that is open here; `None` if the workspace is closed.

@@ -8,11 +8,9 @@ use super::table::{At, Seats};
 use crate::control_chain::ControlStands;
 use crate::limits::{OPEN_WAIT_MAX, TAKERS_MAX};
 use crate::whereabouts::{CONTROL, Peer, Taken, Where, Whereabouts};
+use recalld_common::cancel::{CallScope, CancellationToken};
 use recalld_common::wrong_node::WrongNode;
 use recalld_config::remote::Safe;
-
-/// Pause between two checks for an acquisition.
-const TAKE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Counts waiting callers.
 struct Waiter<'a>(&'a AtomicUsize);
@@ -104,28 +102,28 @@ impl Whereabouts for Seats {
         }
     }
 
-    fn take(&self, workspace: &str) -> Taken {
+    fn take(&self, workspace: &str, cancel: &CancellationToken) -> Taken {
         let waiters = self.waiting.fetch_add(1, Ordering::AcqRel);
         let _counted = Waiter(&self.waiting);
-        let give_up = Instant::now() + OPEN_WAIT_MAX;
-        loop {
+        let wait_max = if waiters < TAKERS_MAX { OPEN_WAIT_MAX } else { Duration::ZERO };
+        let call = CallScope { token: cancel, deadline: Some(Instant::now() + wait_max) };
+        let taken = self.wait_for(&call, || {
             // An expired lease does not prevent a try: the number of the record fences the write.
             if self.leads(workspace) {
-                return Taken::Here;
+                return Some(Taken::Here);
             }
             match self.of(workspace) {
-                Where::Here => return Taken::Here,
-                Where::Follows { writer: Some(peer), .. }
-                | Where::Elsewhere { writer: Some(peer) } => return Taken::By(peer),
-                _ => {}
+                Where::Here => Some(Taken::Here),
+                Where::Follows { writer, .. } | Where::Elsewhere { writer } => {
+                    writer.map(Taken::By)
+                }
             }
-            if waiters >= TAKERS_MAX || Instant::now() >= give_up {
-                let why =
-                    "Nobody writes this workspace now; a node is about to take it over: try again";
-                return Taken::NotNow(why.to_owned());
-            }
-            self.driver.halt.wait(TAKE_PAUSE);
-        }
+        });
+        taken.unwrap_or_else(|| {
+            let why =
+                "Nobody writes this workspace now; a node is about to take it over: try again";
+            Taken::NotNow(why.to_owned())
+        })
     }
 
     fn stale_max(&self) -> Duration {

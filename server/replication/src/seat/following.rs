@@ -14,8 +14,9 @@ use crate::limits::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, FOLLOW_WARM_FOR};
 use crate::record::Head;
 use crate::ticks::Ticks;
 
-/// Observer of the delay from the creation of a record until it is visible here.
-pub type Lag = Arc<dyn Fn(Duration) + Send + Sync>;
+/// Observer of followed records. Called once they are visible here, with the delay of each since its creation, by the
+/// wall clocks of this machine and of the writer; without delays if the store failed to show them.
+pub type RecordObserver = Arc<dyn Fn(&[Duration]) + Send + Sync>;
 
 /// Background thread that applies the record log to a followed store, until this value is dropped.
 pub struct Following {
@@ -40,8 +41,7 @@ pub struct Age {
 
 struct Shared {
     driver: Driver,
-    /// Observer of the delay of each record, by the wall clocks of this machine and of the writer.
-    lag: Lag,
+    observer: RecordObserver,
     clock: Arc<dyn Clock>,
     kept: Arc<PartialDisk>,
     known: Mutex<Known>,
@@ -75,14 +75,14 @@ impl Following {
         tracker: Tracker,
         (store, kept): (Arc<Store>, Arc<PartialDisk>),
         at: Mark,
-        (clock, lag): (Arc<dyn Clock>, Lag),
+        (clock, observer): (Arc<dyn Clock>, RecordObserver),
     ) -> io::Result<Self> {
         let driver = Driver { halt: Arc::default(), ..driver };
         let fresh = tracker.fresh();
         let at_since = tracker.at_since();
         let known = Known { fresh, at, at_since, trouble: None, used: None, is_ended: false };
         let (known, changed) = (Mutex::new(known), Condvar::new());
-        let shared = Arc::new(Shared { driver, lag, clock, kept, known, changed });
+        let shared = Arc::new(Shared { driver, observer, clock, kept, known, changed });
         let theirs = Arc::clone(&shared);
         let run = move || theirs.run(tracker, &store);
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(run)?;
@@ -143,7 +143,8 @@ impl Shared {
         while !self.known().is_ended {
             let moved = tracker.look();
             let is_news = matches!(moved, Moved::On(_));
-            let trouble = self.show(&mut tracker, store, moved);
+            let mut delays = Vec::new();
+            let trouble = self.show(&mut tracker, store, moved, &mut delays);
             let is_right = trouble.is_none();
             {
                 let mut known = self.known();
@@ -153,6 +154,9 @@ impl Shared {
                     known.at.clone_from(at);
                     known.at_since = tracker.at_since();
                 }
+            }
+            if is_news {
+                (self.observer)(&delays);
             }
             // There may be more records than this poll returned.
             if is_news && is_right {
@@ -164,8 +168,14 @@ impl Shared {
         tracker
     }
 
-    /// Publishes the result of a poll in the store. Returns the error, if any.
-    fn show(&self, tracker: &mut Tracker, store: &Store, moved: Moved) -> Option<String> {
+    /// Publishes the result of a poll in the store, and adds the delays of the new records. Returns the error, if any.
+    fn show(
+        &self,
+        tracker: &mut Tracker,
+        store: &Store,
+        moved: Moved,
+        delays: &mut Vec<Duration>,
+    ) -> Option<String> {
         match moved {
             Moved::Newest | Moved::Over => None,
             Moved::Empty => Some("the chain has no record any more".into()),
@@ -177,7 +187,7 @@ impl Shared {
                 }
                 for made_at in made_at {
                     let lag = self.clock.now().0.saturating_sub(made_at);
-                    (self.lag)(Duration::from_micros(u64::try_from(lag).unwrap_or_default()));
+                    delays.push(Duration::from_micros(u64::try_from(lag).unwrap_or_default()));
                 }
                 tracker.settled().err().map(|error| error.to_string())
             }

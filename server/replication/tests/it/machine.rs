@@ -75,7 +75,7 @@ impl Machine {
             how: CarryHow { when: CarryWhen::Acknowledging, retention },
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
-            lag: Arc::new(|_| ()),
+            observer: Arc::new(|_| ()),
             cache: Cache::new(1 << 30),
             taken: Taken::default(),
         };

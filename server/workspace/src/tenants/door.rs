@@ -88,7 +88,7 @@ impl Door {
             let store = Store::open(ground, options).map_err(failed)?;
             return self.furnish(name, &folder, Arc::new(store));
         };
-        let store = seats.open_store(name, &folder, options, &|| false).map_err(failed)?;
+        let store = seats.open_store(name, &folder, options, None).map_err(failed)?;
         // If the workspace does not open here, release its lease, so that another node can lead it.
         self.furnish(name, &folder, store)
             .inspect_err(|closed| seats.give_back(name, &closed.why()))

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use engine::Options;
 use engine::os::clock::{Clock, Micros, SystemClock};
 use recalld_api::app_state::AppState;
 use recalld_cli::app;
@@ -24,7 +23,7 @@ use support_wire::service::scratch;
 use support_wire::tiny_model::Tiny;
 use tempfile::TempDir;
 
-use crate::cluster::seats::{MARKER, PATIENCE, Told, acme, write};
+use crate::cluster::seats::{MARKER, PATIENCE, Told, acme, open, write};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Seconds for which a record must be known before its removal, plus one.
@@ -86,7 +85,7 @@ impl Alone {
         self.parts.control.create_tenant(&NewTenant { slug, title: slug, plan: "free" }).unwrap();
         let home = self.parts.data.join("tenants").join(slug);
         std::fs::create_dir_all(&home).unwrap();
-        let store = seats.open_store(slug, &home, Options::default(), &|| true).unwrap();
+        let store = open(seats, slug, &home);
         write(&store);
         store.seal().unwrap();
         drop(store);

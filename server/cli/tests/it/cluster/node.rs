@@ -13,6 +13,7 @@ use recalld_api::listeners::{HOSTED, LOCAL};
 use recalld_api::pipeline::Pipeline;
 use recalld_cli::app;
 use recalld_cluster::{Cluster, Peer, Relay, Taken, Trust, Where, Whereabouts};
+use recalld_common::cancel::CancellationToken;
 use recalld_common::wrong_node::WrongNode;
 use recalld_embedding::model;
 use recalld_http_server::{Limits, Listen, NetConfig, Server, ShutdownHandle};
@@ -59,7 +60,7 @@ impl Whereabouts for Told {
         self.place.lock().unwrap().clone()
     }
 
-    fn take(&self, _: &str) -> Taken {
+    fn take(&self, _: &str, _: &CancellationToken) -> Taken {
         self.takes.fetch_add(1, Ordering::SeqCst);
         let taken = self.taken.lock().unwrap().clone();
         if taken == Taken::Here {

@@ -107,7 +107,7 @@ impl Node {
     /// Opens `acme` and drops its store; the lease remains.
     fn begins(&self) -> Result<(), NotSeated> {
         fs::create_dir_all(&self.home).unwrap();
-        self.seats.open_store("acme", &self.home, Options::default(), &|| false).map(drop)
+        self.seats.open_store("acme", &self.home, Options::default(), None).map(drop)
     }
 
     /// Opens the manager of tenants' workspaces.

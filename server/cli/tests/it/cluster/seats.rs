@@ -11,6 +11,7 @@ use engine::os::clock::{Clock, Random, SystemClock, SystemRandom};
 use engine::{Batch, ItemDraft, Options, Store};
 use recalld_cluster::seats::{Ending, Seats, Step, ToEmpty};
 use recalld_cluster::{Where, Whereabouts};
+use recalld_common::cancel::CancellationToken;
 use recalld_config::remote::Remote;
 use recalld_replication::{BootClock, Emptied, Halt, NotSeated, TickSource, Ticks};
 use support_wire::kept::{assert_gone, files, holding};
@@ -33,6 +34,12 @@ fn seats_at(remote: &Path, data: &Path, is_replica: bool, ticks: Arc<dyn TickSou
     // Zero retention, because the tests delete workspaces that were just written.
     let keep = (Duration::ZERO, Duration::ZERO);
     seats_by(&Remote { is_replica, keep, ..Remote::at(address) }, data, ticks)
+}
+
+/// Opens a workspace in the directory `home`, once there is something to follow.
+pub(crate) fn open(seats: &Seats, name: &str, home: &Path) -> Arc<Store> {
+    let stopping = CancellationToken::new();
+    seats.open_store(name, home, Options::default(), Some(&stopping)).unwrap()
 }
 
 /// A replica manager with these settings.
@@ -65,7 +72,7 @@ fn those_who_ask_do_not_keep_one_another_from_knowing() {
     let (remote, data) = (folder.path().join("remote"), folder.path().join("data"));
     std::fs::create_dir(&data).unwrap();
     let seats = seats(&remote, &data, false);
-    let store = seats.open_store(LOCAL, &data.join(LOCAL), Options::default(), &|| true).unwrap();
+    let store = open(&seats, LOCAL, &data.join(LOCAL));
     thread::scope(|scope| {
         for _ in 0..ASKERS {
             scope.spawn(|| {
@@ -99,13 +106,18 @@ fn what_was_said_before_the_first_byte_stays_said_for_as_long_as_there_may_be_on
     let ticks = Arc::new(Told::default());
     let replica = seats_at(&remote, &data, true, Arc::clone(&ticks) as _);
     let begins = |seats: &Seats| {
-        let meanwhile = || {
-            seats.tell_holds(&data, false).unwrap();
-            assert_eq!(said(&remote, seats), ["acme"], "it may come any moment");
-            false
-        };
-        let why = seats.open_store("acme", &home, Options::default(), &meanwhile).unwrap_err();
-        assert!(matches!(why, NotSeated::Nothing), "{why}");
+        let stopping = CancellationToken::new();
+        let open = || seats.open_store("acme", &home, Options::default(), Some(&stopping));
+        thread::scope(|scope| {
+            let opening = scope.spawn(open);
+            wait_until("it may come any moment", || {
+                seats.tell_holds(&data, false).unwrap();
+                said(&remote, seats) == ["acme"]
+            });
+            stopping.cancel();
+            let why = opening.join().unwrap().unwrap_err();
+            assert!(matches!(why, NotSeated::Nothing), "{why}");
+        });
         seats.tell_holds(&data, false).unwrap();
     };
     begins(&replica);
@@ -135,7 +147,7 @@ fn what_was_said_is_said_again_where_something_else_is_in_its_place() {
     let place = remote.join(format!("node/{}/holds", seats.name()));
     let earlier = std::fs::read(&place).unwrap();
     std::fs::create_dir(&home).unwrap();
-    drop(seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
+    drop(open(&seats, "acme", &home));
     seats.close("acme", Ending::Kept);
     seats.tell_holds(&data, false).unwrap();
     assert_eq!(said(&remote, &seats), ["acme"]);
@@ -193,7 +205,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     }
     let ticks = Arc::new(Told::default());
     let one = seats_at(&bucket, &data, false, Arc::clone(&ticks) as _);
-    let store = one.open_store("acme", &home, Options::default(), &|| true).unwrap();
+    let store = open(&one, "acme", &home);
     write(&store);
     store.seal().unwrap();
     write(&store);
@@ -202,7 +214,7 @@ fn nothing_of_a_deleted_workspace_is_left_and_nobody_loses_one_that_lives() {
     }
     // Another node has a copy. Shared tenants do not prove that the node knows of the deletion.
     let replica = seats_at(&bucket, &other, true, Arc::clone(&ticks) as _);
-    let followed = replica.open_store("acme", &elsewhere, Options::default(), &|| true).unwrap();
+    let followed = open(&replica, "acme", &elsewhere);
     replica.tell_holds(&other, false).unwrap();
     drop(store);
     one.close("acme", Ending::Kept);
@@ -261,7 +273,7 @@ fn a_node_that_knows_of_no_other_empties_by_itself_and_those_that_wait_keep_out_
     for name in &names {
         let home = data.join("tenants").join(name);
         std::fs::create_dir(&home).unwrap();
-        let store = seats.open_store(name, &home, Options::default(), &|| true).unwrap();
+        let store = open(&seats, name, &home);
         if *name == names[0] {
             write(&store);
         }
@@ -305,7 +317,7 @@ fn whoever_empties_a_large_workspace_is_not_waited_for() {
     std::fs::create_dir_all(data.join("tenants/acme")).unwrap();
     let seats = seats(&bucket, &data, false);
     let home = data.join("tenants/acme");
-    let store = seats.open_store("acme", &home, Options::default(), &|| true).unwrap();
+    let store = open(&seats, "acme", &home);
     write(&store);
     store.seal().unwrap();
     drop(store);
@@ -372,7 +384,7 @@ fn where_others_cannot_be_asked_once_it_is_taken_that_is_an_error_and_it_is_give
     let home = data.join("tenants/acme");
     std::fs::create_dir_all(&home).unwrap();
     let seats = seats(&bucket, &data, false);
-    write(&seats.open_store("acme", &home, Options::default(), &|| true).unwrap());
+    write(&open(&seats, "acme", &home));
     seats.close("acme", Ending::Kept);
     let others = seats.others().unwrap();
     // An inventory that cannot be read: a symbolic link to itself.

@@ -20,6 +20,7 @@ use self::wire::Wire;
 use super::following::Reader;
 use super::shared::{ControlStands, Patience, With};
 use recalld_auth::ClusterSecret;
+use recalld_common::monitor::EventCount;
 use recalld_metastore::{Control, ControlError, NewTenant, TablesDigest};
 
 /// Clock of a machine, which a test can advance.
@@ -109,6 +110,7 @@ impl Bench {
             node: Some(Arc::clone(&node)),
             secret: Arc::new(ClusterSecret::of([7; 32])),
             stale_max: Duration::from_secs(60),
+            moves: EventCount::default(),
             clock: Arc::new(SystemClock),
             random,
         };
