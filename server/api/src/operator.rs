@@ -34,7 +34,7 @@ use recalld_interchange::lines::write;
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, List, Text, args};
-use recalld_tool_framework::{Answer, Context, Refused, ServiceError, governed};
+use recalld_tool_framework::{Answer, Refused, ServiceError, ToolContext, governed};
 use recalld_tools::{ingest as ingest_tool, recall::arbitrate};
 use recalld_workspace::roots;
 
@@ -112,7 +112,8 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let whose =
         Whose::of(ask.parts, ask.caller, named(&wanted.workspace), Wants::Reads, &ask.call.cancel);
     let whose = whose.map_err(over_http)?;
-    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
+    let context =
+        ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
         recall_as_operator(&context, &raw, wanted).map_err(|refused| over_http(refused.error))?;
     let body = json!({"structured": answer.structured, "text": answer.text});
@@ -121,7 +122,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
 
 /// Recalls as the operator; also called in-process by a command that has opened the store itself.
 pub fn recall_as_operator(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     raw: &Map<String, Value>,
     wanted: Recall,
 ) -> Result<Answer, Refused> {
@@ -158,7 +159,7 @@ pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let tell = |done: u64, total: u64, name: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total, "file": name}));
     };
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
@@ -192,7 +193,7 @@ fn tell_of_waiting(stream: &StreamSender, whose: &Whose) {
 
 /// Ingests any folder of this machine. The folder becomes an allowed root, because the operator requested the ingest.
 pub fn ingest_as_operator(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     raw: &Map<String, Value>,
     wanted: Ingest,
 ) -> Result<Answer, Refused> {
@@ -219,7 +220,11 @@ pub fn ingest_as_operator(
 
 /// Returns the service's roots and the folders of `paths`. Stores the new roots unless `keep` is false (dry run). A
 /// tenant has no stored roots: the operator's folders are allowed for this ingest only.
-fn allow(context: &Context<'_>, paths: &[String], keep: bool) -> Result<Arc<Roots>, ServiceError> {
+fn allow(
+    context: &ToolContext<'_>,
+    paths: &[String],
+    keep: bool,
+) -> Result<Arc<Roots>, ServiceError> {
     let (data, refuse) = (context.services.data, |why| ServiceError::argument("paths", why));
     if !context.is_local() {
         return roots::with(&context.workspace.roots(), paths).map(Arc::new).map_err(refuse);
@@ -249,7 +254,7 @@ pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
     let tell = |done: u64, total: u64, _: &str| {
         event(&stream, "progress", &json!({"done": done, "total": total}));
     };
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,
@@ -277,7 +282,7 @@ fn regular(path: &Path) -> io::Result<File> {
 /// Imports a file of this machine. Only one import or ingest runs at a time, because two concurrent jobs with equal
 /// rows would both treat the rows as new.
 pub fn import_as_operator(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     raw: &Map<String, Value>,
     wanted: &Import,
 ) -> Result<Answer, Refused> {

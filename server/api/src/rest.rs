@@ -25,7 +25,7 @@ use recalld_pydantic_compat::Invalid;
 use recalld_recall::show::{ItemFacts, WithNeighbours};
 use recalld_recall::{Outcome, Plan, Question, show};
 use recalld_telemetry::metrics::Stage;
-use recalld_tool_framework::{Answer, Context, governed, record_refusal, record_wrong};
+use recalld_tool_framework::{Answer, ToolContext, governed, record_refusal, record_wrong};
 use recalld_tools::recall::arbitrate::RecallContext;
 use recalld_tools::{recall::arbitrate, status};
 use recalld_workspace::workspace::Workspace;
@@ -64,8 +64,8 @@ pub struct Ask<'a> {
 
 impl Ask<'_> {
     /// Builds the context of a tool call.
-    pub fn context(&self) -> Context<'_> {
-        Context {
+    pub fn context(&self) -> ToolContext<'_> {
+        ToolContext {
             services: self.parts.tool_services(),
             workspace: self.workspace,
             caller: self.caller,

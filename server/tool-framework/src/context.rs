@@ -58,7 +58,7 @@ pub struct ToolServices<'a> {
 }
 
 /// Everything that one tool call runs with.
-pub struct Context<'a> {
+pub struct ToolContext<'a> {
     /// Service components that tools use.
     pub services: ToolServices<'a>,
     /// Workspace that the call addresses.
@@ -73,7 +73,7 @@ pub struct Context<'a> {
     pub progress: Option<Progress<'a>>,
 }
 
-impl Context<'_> {
+impl ToolContext<'_> {
     /// Evaluates policy for the class of items with this kind, sensitivity and gates. For a stored item, use
     /// [`AccessView::judge`].
     pub fn judge_class(

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::answer::{Answer, touched};
-use super::context::Context;
+use super::context::ToolContext;
 use super::tool::{Change, Tool};
 use crate::error::{ServiceError, Stored};
 use recalld_audit::BY_SCOPE;
@@ -45,7 +45,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// Reserves one call from the quota of the workspace; `None` for the operator of this machine, who has no quota.
-fn reserve(context: &Context<'_>) -> Result<Option<Reservation>, ServiceError> {
+fn reserve(context: &ToolContext<'_>) -> Result<Option<Reservation>, ServiceError> {
     let Some(metered) = &context.caller.metered else { return Ok(None) };
     let (services, now) = (context.services, context.services.clock.now());
     let quota = metered.calls_per_month;
@@ -89,7 +89,7 @@ fn fixed_rule(error: &ServiceError) -> Option<&'static str> {
 }
 
 /// Fails if the acting user must be identified and is not.
-fn identify(context: &Context<'_>) -> Result<(), ServiceError> {
+fn identify(context: &ToolContext<'_>) -> Result<(), ServiceError> {
     let identity = context.caller.turn.identity();
     identity.map(drop).map_err(|fault| ServiceError::Unidentified(fault.clone()))
 }
@@ -159,8 +159,8 @@ fn told(caller: &Caller, operation: &'static str, error: ServiceError) -> Servic
 
 /// Runs `work` and converts a panic into an error, so that the call still gets its ledger entry.
 fn caught(
-    context: &Context<'_>,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
+    context: &ToolContext<'_>,
+    work: impl FnOnce(&ToolContext<'_>) -> Result<Answer, ServiceError>,
 ) -> Result<Answer, ServiceError> {
     let done = catch_unwind(AssertUnwindSafe(|| work(context)));
     done.unwrap_or(Err(ServiceError::Panicked))
@@ -192,11 +192,11 @@ fn became(outcome: &mut Result<Answer, ServiceError>) -> (Vec<TouchedItem>, Opti
 /// written something, the call counts against the quota. If `at_once` is set, the function waits until the entry is on
 /// disk.
 pub fn governed(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     operation: &'static str,
     arguments: &impl Serialize,
     at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
+    work: impl FnOnce(&ToolContext<'_>) -> Result<Answer, ServiceError>,
 ) -> Result<Answer, Refused> {
     if let Some(why) = context.workspace.audit.failure() {
         // Check the ledger before anything is written.
@@ -212,11 +212,11 @@ pub fn governed(
 
 /// Runs a call nested in another governed call, whose identity and reservation apply. Also returns the item effects.
 pub(super) fn within(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     operation: &'static str,
     arguments: &impl Serialize,
     at_once: bool,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
+    work: impl FnOnce(&ToolContext<'_>) -> Result<Answer, ServiceError>,
 ) -> (Result<Answer, Refused>, Vec<TouchedItem>) {
     if let Some(why) = context.workspace.audit.failure() {
         let error = told(context.caller, operation, ServiceError::Unaudited(why));
@@ -227,7 +227,7 @@ pub(super) fn within(
 
 /// Records the call with its outcome in the ledger; returns the answer with the receipt, and the item effects.
 fn recorded(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     (operation, arguments): (&'static str, &impl Serialize),
     at_once: bool,
     mut outcome: Result<Answer, ServiceError>,
@@ -312,7 +312,11 @@ fn recorded(
 
 impl Tool {
     /// Runs the tool as an audited call.
-    pub fn call(&self, context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
+    pub fn call(
+        &self,
+        context: &ToolContext<'_>,
+        raw: &Map<String, Value>,
+    ) -> Result<Answer, Refused> {
         let at_once = self.change != Change::Nothing;
         governed(context, self.name, raw, at_once, |context| self.checked(context, raw))
     }
@@ -321,7 +325,7 @@ impl Tool {
     /// returns the item effects.
     pub fn call_within(
         &self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         raw: &Map<String, Value>,
     ) -> (Result<Answer, Refused>, Vec<TouchedItem>) {
         let at_once = self.change != Change::Nothing;
@@ -330,7 +334,7 @@ impl Tool {
 
     fn checked(
         &self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         raw: &Map<String, Value>,
     ) -> Result<Answer, ServiceError> {
         if self.change != Change::Nothing && !context.caller.may_write() {

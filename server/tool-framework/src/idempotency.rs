@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::context::Context;
+use super::context::ToolContext;
 use crate::error::ServiceError;
 use recalld_audit::hash_json;
 use recalld_common::own_kinds::ANSWER as KIND;
@@ -51,7 +51,7 @@ impl Keyed {
     /// The hidden item that stores `record`.
     pub fn remember(
         &self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         tool: &str,
         record: &impl Serialize,
     ) -> ItemDraft {

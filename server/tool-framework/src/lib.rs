@@ -21,7 +21,7 @@ pub mod writing;
 
 pub use answer::{Answer, decision_of, touched};
 pub use catalog::Catalog;
-pub use context::{Context, ToolServices};
+pub use context::{ToolContext, ToolServices};
 pub use error::{IN_THE_LOG, ServiceError, Stored};
 pub use governed::{
     NO_QUOTA, NOT_ENTITLED, NOT_IDENTIFIED, Refused, UNMETERED, UNVERIFIED, governed,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::context::Context;
+use super::context::ToolContext;
 use super::error::ServiceError;
 use super::{args, results};
 use recalld_common::scope::Scope;
@@ -41,7 +41,7 @@ pub struct Tool {
     /// True if the core profile lists the tool, because agents need it daily.
     pub core: bool,
     /// Implementation.
-    pub run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
+    pub run: fn(&ToolContext<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
     /// Example arguments, valid for a store with the sample data of the tests
     /// (`tests/support-server/src/sample_catalog.rs`).
     pub example: &'static str,

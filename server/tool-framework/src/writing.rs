@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::args::Text;
-use super::context::Context;
+use super::context::ToolContext;
 use super::idempotency::Keyed;
 use super::records::{CORRECTION, CORRECTS};
 use super::results::{Kind, Output, sometimes};
@@ -87,7 +87,7 @@ struct SecretFacts {
 
 /// A write operation in progress.
 pub struct Writing<'c> {
-    context: &'c Context<'c>,
+    context: &'c ToolContext<'c>,
     tool: &'static str,
     keyed: Option<Keyed>,
     view: View<AccessView<'c>>,
@@ -123,7 +123,7 @@ pub enum Committed {
 impl<'c> Writing<'c> {
     /// Starts a write operation on the current snapshot; nothing is written yet.
     pub fn begin(
-        context: &'c Context<'c>,
+        context: &'c ToolContext<'c>,
         tool: &'static str,
         key: &Key,
         raw: &Map<String, Value>,

@@ -24,7 +24,7 @@ use recalld_common::own_kinds::{AGENT_STATE, ARTIFACT, FOLLOWUP, TASK_ATTEMPT};
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::records::{CORRECTION, OUTCOME, Record};
-use recalld_tool_framework::{Answer, Context, ServiceError, decision_of, touched};
+use recalld_tool_framework::{Answer, ServiceError, ToolContext, decision_of, touched};
 
 /// Maximum items scanned for a brief or a completion.
 pub const LOOKED_THROUGH_MAX: usize = 100_000;
@@ -151,7 +151,7 @@ pub fn version(snapshot: &Snapshot, now: Micros) -> Result<u64, ServiceError> {
 }
 
 /// Today's brief (UTC) as Markdown in the text of the answer.
-pub fn today(context: &Context<'_>) -> Result<Answer, ServiceError> {
+pub fn today(context: &ToolContext<'_>) -> Result<Answer, ServiceError> {
     let now = context.services.clock.now();
     let day = Span::today(now, TimeZone::UTC)?;
     let (brief, mut answer) = Brief::gather(context, &context.snapshot(), &day)?;
@@ -257,7 +257,7 @@ impl Brief {
     /// # Errors
     /// Returns an error if the store is damaged or the call is over.
     pub(super) fn gather(
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         day: &Span,
     ) -> Result<(Self, Answer), ServiceError> {
@@ -330,7 +330,7 @@ impl Brief {
     /// Adds the items that one of the day's items supersedes.
     fn add_replaced(
         &mut self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         (day, new, shown): (&Span, &ItemView<'_>, Verdict),
         answer: &mut Answer,
@@ -362,7 +362,7 @@ impl Brief {
     /// Adds the follow-ups that are due up to [`Span::ahead`], soonest first.
     fn add_due(
         &mut self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         day: &Span,
     ) -> Result<(), ServiceError> {
@@ -447,7 +447,7 @@ impl Brief {
 }
 
 fn row(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     (place, verdict): (RowAddress, Verdict),
     day: &Span,

@@ -20,7 +20,7 @@ use recalld_recall::{AccessView, Room, show};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::records::{CORRECTION, INTENT, Record};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext, touched};
 
 /// Maximum rows of a section, regardless of the budget.
 const ROWS_MAX: usize = 50;
@@ -70,7 +70,7 @@ struct Section {
     rows: Vec<RowFacts>,
 }
 
-fn startup(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn startup(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let now = context.services.clock.now();
     // Excludes items that are not valid now.
@@ -172,7 +172,7 @@ impl Section {
     /// Adds rows that fit into `bytes`; returns the bytes used.
     fn fill(
         &mut self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         bytes: usize,
     ) -> Result<usize, ServiceError> {
@@ -222,7 +222,7 @@ enum ShownText {
 }
 
 fn row(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     place: RowAddress,
 ) -> Result<RowFacts, ServiceError> {

@@ -16,7 +16,7 @@ use recalld_common::counted::counted;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, Family, IN_THE_LOG, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, Family, IN_THE_LOG, ServiceError, Tool, ToolContext};
 
 args! {
     struct Asked {}
@@ -65,7 +65,7 @@ const STATS: Tool = Tool {
         example: "{}",
 };
 
-fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn stats(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let structured = collect(context)?;
     let text = format!(
@@ -81,7 +81,7 @@ fn stats(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 }
 
 /// Collects the result of `recall_stats` and `GET /stats`.
-pub fn collect(context: &Context<'_>) -> Result<Value, ServiceError> {
+pub fn collect(context: &ToolContext<'_>) -> Result<Value, ServiceError> {
     let workspace = &context.workspace;
     let snapshot = context.snapshot();
     let counts = snapshot.row_counts()?;

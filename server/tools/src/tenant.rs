@@ -11,7 +11,7 @@ use recalld_metastore::{ControlError, Tenant};
 use recalld_policy::plans::{Plan, Tools};
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Catalog, Change, Context, Family, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Catalog, Change, Family, ServiceError, Tool, ToolContext};
 
 args! {
     struct Info {}
@@ -68,7 +68,7 @@ struct QuotaFacts {
     resets_at: String,
 }
 
-fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn info(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Info::parse(raw)?;
     let caller = context.caller;
     let rate = caller.entitled.rate;
@@ -91,13 +91,13 @@ fn info(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(Answer::plain(json!(shown), in_words(&shown)))
 }
 
-fn tenant(context: &Context<'_>) -> Result<Tenant, ServiceError> {
+fn tenant(context: &ToolContext<'_>) -> Result<Tenant, ServiceError> {
     let found = context.services.control.find_tenant(&context.caller.workspace).map_err(unknown)?;
     // The record existed when the credential was looked up.
     found.ok_or_else(|| ServiceError::Unmetered("the workspace has no record".to_owned()))
 }
 
-fn quota(context: &Context<'_>) -> Result<QuotaFacts, ServiceError> {
+fn quota(context: &ToolContext<'_>) -> Result<QuotaFacts, ServiceError> {
     let (services, caller) = (context.services, context.caller);
     let month = Month::of(services.clock.now());
     let month =

@@ -19,7 +19,7 @@ use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
 use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing, may_change};
-use recalld_tool_framework::{Answer, Change, Context, Family, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, Family, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -178,7 +178,7 @@ pub(super) static FAMILY: Family = Family {
     ],
 };
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn record(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewAttempt::parse(raw)?;
     let mut writing = Writing::begin(context, RECORD, &wanted.idempotency_key, raw);
     let tell: Tell<'_, ItemRecord> = &written;
@@ -211,7 +211,7 @@ fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
     writing.commit(&ItemRecord::of(TASK_ATTEMPT, id), tell)?.or_overtaken("task")
 }
 
-fn update(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn update(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Moved::parse(raw)?;
     let mut writing = Writing::begin(context, UPDATE, &wanted.idempotency_key, raw);
     let tell: Tell<'_, ItemRecord> = &written;
@@ -253,7 +253,7 @@ fn refuse_illegal(now: &Record<'_>, to: Standing) -> Result<(), ServiceError> {
     Err(ServiceError::argument("status", why))
 }
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn list(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -274,7 +274,7 @@ fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
     Ok(paging.page(rows)?.into_answer("attempts", "No such attempts."))
 }
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = One::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.attempt_id;

@@ -16,7 +16,7 @@ use recalld_embedding::model::Silent;
 use recalld_fs_util::roots::Roots;
 use recalld_policy::Caller;
 use recalld_policy::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
-use recalld_tool_framework::{Answer, Context, Refused};
+use recalld_tool_framework::{Answer, Refused, ToolContext};
 use recalld_tools::CATALOG;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -189,13 +189,13 @@ impl Desk {
     }
 
     /// Runs a function with the context of a call.
-    pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
+    pub fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&ToolContext<'_>) -> T) -> T {
         let told = |done: u64, of: u64, what: &str| {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.push((done, of, what.to_owned()));
         };
         let local = self.started.parts.local.get();
-        run(&Context {
+        run(&ToolContext {
             services: self.started.parts.tool_services(),
             workspace: &local,
             caller,

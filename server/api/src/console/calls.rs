@@ -14,7 +14,7 @@ use recalld_common::wants::Wants;
 use recalld_http_server::Response;
 use recalld_http_server::refusal::Refusal;
 use recalld_tool_framework::args::{AnyObject, Text, args};
-use recalld_tool_framework::{Answer, Change, Context, Refused, Tool};
+use recalld_tool_framework::{Answer, Change, Refused, Tool, ToolContext};
 use recalld_tools::{CATALOG, would_forget};
 
 const FORGET: &str = "forget_item_tool";
@@ -95,11 +95,12 @@ fn within(
     ask: &Ask<'_>,
     workspace: Option<&str>,
     wants: Wants,
-    work: impl FnOnce(&Context<'_>) -> Result<Answer, Refused>,
+    work: impl FnOnce(&ToolContext<'_>) -> Result<Answer, Refused>,
 ) -> Result<Response, Refusal> {
     let whose =
         Whose::of(ask.parts, ask.caller, workspace, wants, &ask.call.cancel).map_err(over_http)?;
-    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
+    let context =
+        ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let done = work(&context).map_err(|refused| over_http(refused.error))?;
     Ok(whose.aged(answer(&done.structured)))
 }

@@ -26,7 +26,7 @@ use recalld_oauth::{Scopes, challenge};
 use recalld_policy::Caller;
 use recalld_policy::identity::TURN_IDENTITY;
 use recalld_tool_framework::{
-    Answer, Context, Profile, Refused, ServiceError, Tool, governed, record_refusal,
+    Answer, Profile, Refused, ServiceError, Tool, ToolContext, governed, record_refusal,
 };
 use recalld_tools::instructions::INSTRUCTIONS;
 use recalld_tools::{CATALOG, brief};
@@ -68,11 +68,11 @@ impl Product {
         caller: &Caller,
         (cancel, deadline): (&CancellationToken, Instant),
         (operation, arguments): (&'static str, &Value),
-        work: impl FnOnce(&Context<'_>) -> Result<Answer, ServiceError>,
+        work: impl FnOnce(&ToolContext<'_>) -> Result<Answer, ServiceError>,
     ) -> Result<(Answer, Option<u64>), Refused> {
         let (held, stale) = self.parts.enter(caller, Wants::Reads, cancel)?;
         let (parts, workspace) = (&*self.parts, &*held);
-        let context = Context {
+        let context = ToolContext {
             services: parts.tool_services(),
             workspace,
             caller,
@@ -194,7 +194,7 @@ impl Host for Product {
         let entered = self.parts.enter(caller, tool.wants(), client.cancel());
         let (workspace, stale) = entered.map_err(|error| as_fault(&error))?;
         let notify = |done: u64, total: u64, what: &str| client.progress(done, total, what);
-        let context = Context {
+        let context = ToolContext {
             services: self.parts.tool_services(),
             workspace: &workspace,
             caller,

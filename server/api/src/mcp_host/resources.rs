@@ -16,7 +16,9 @@ use recalld_policy::Caller;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::AccessView;
 use recalld_recall::show::ItemFacts;
-use recalld_tool_framework::{ANSWER_KIND, Answer, Context, ServiceError, decision_of, touched};
+use recalld_tool_framework::{
+    ANSWER_KIND, Answer, ServiceError, ToolContext, decision_of, touched,
+};
 use recalld_tools::{brief, docstore};
 use recalld_workspace::workspace::Workspace;
 
@@ -52,7 +54,7 @@ impl Named {
     }
 
     /// Reads the resource: `{contents}`.
-    pub(super) fn read(self, context: &Context<'_>, uri: &str) -> Result<Answer, ServiceError> {
+    pub(super) fn read(self, context: &ToolContext<'_>, uri: &str) -> Result<Answer, ServiceError> {
         match self {
             Self::Item(id) => item(context, id, uri),
             Self::Document(id) => document(context, id, uri),
@@ -68,7 +70,7 @@ impl Named {
     /// missing.
     pub(super) fn follow(
         self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         uri: &str,
     ) -> Result<(u64, Answer), ServiceError> {
         let snapshot = context.snapshot();
@@ -177,7 +179,7 @@ fn contents(uri: &str, mime: &str, text: &str) -> Value {
     json!({"contents": [{"uri": uri, "mimeType": mime, "text": text}]})
 }
 
-fn item(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
+fn item(context: &ToolContext<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
     let snapshot = context.snapshot();
     let mut answer = Answer::plain(json!({}), String::new());
     let (place, verdict, effect) = known(&snapshot, id, uri, &mut answer)?;
@@ -239,7 +241,7 @@ fn may_be_shown(snapshot: &AccessView<'_>, item: &ItemView<'_>, answer: &mut Ans
     false
 }
 
-fn document(context: &Context<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
+fn document(context: &ToolContext<'_>, id: ItemId, uri: &str) -> Result<Answer, ServiceError> {
     let found = docstore::whole(context, id, DOCUMENT_BYTES_MAX)?;
     let mime = if found.format == "markdown" { "text/markdown" } else { "text/plain" };
     let mut shown = contents(uri, mime, &found.text);
@@ -276,7 +278,7 @@ impl Wanted {
     /// more than are shown, to signal that there are more.
     pub(super) fn complete(
         self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         value: &str,
         values: &mut Vec<String>,
     ) -> Result<Answer, ServiceError> {

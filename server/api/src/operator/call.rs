@@ -15,7 +15,7 @@ use recalld_http_server::limits::BODY_BYTES_MAX;
 use recalld_http_server::refusal::Refusal;
 use recalld_policy::Caller;
 use recalld_tool_framework::args::{AnyObject, Text, args};
-use recalld_tool_framework::{Answer, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, ServiceError, Tool, ToolContext};
 use recalld_tools::CATALOG;
 
 args! {
@@ -32,7 +32,8 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
     let wanted = Call::parse(&raw).map_err(over_http)?;
     let whose = whose(ask.parts, ask.caller, &wanted, &ask.call.cancel).map_err(over_http)?;
-    let context = Context { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
+    let context =
+        ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer = call_as_operator(&context, wanted).map_err(over_http)?;
     let body = json!({"structured": answer.structured, "text": answer.text});
     Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
@@ -42,7 +43,7 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
 ///
 /// # Errors
 /// The tool is unknown or rejects the call.
-pub fn call_as_operator(context: &Context<'_>, wanted: Call) -> Result<Answer, ServiceError> {
+pub fn call_as_operator(context: &ToolContext<'_>, wanted: Call) -> Result<Answer, ServiceError> {
     let tool = CATALOG
         .find(context.caller, &wanted.tool.0)
         .map_err(|why| ServiceError::argument("tool", why))?;

@@ -14,7 +14,7 @@ use recalld_api::operator::call::{Call, call_as_operator};
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 
 /// A tool's response, for programs and for people.
 pub(super) struct Told {
@@ -86,7 +86,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
     let wanted = Call::parse(raw)?;
     let (caller, cancel) = (Caller::local_operator(parts.local.name()), &CancellationToken::new());
     let whose = call::whose(parts, &caller, &wanted, cancel)?;
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,

@@ -24,7 +24,7 @@ use recalld_interchange::lines::ImportError;
 use recalld_interchange::lines::import::Import;
 use recalld_policy::Caller;
 
-use recalld_tool_framework::Context;
+use recalld_tool_framework::ToolContext;
 use recalld_workspace::workspace::Workspace;
 
 /// File in a reusable store with the hash of its documents and supersessions. The file is written after all documents
@@ -114,12 +114,12 @@ fn context<'a>(
     (parts, workspace): (&'a AppState, &'a Workspace),
     caller: &'a Caller,
     tell: recalld_common::cancel::Progress<'a>,
-) -> Context<'a> {
+) -> ToolContext<'a> {
     static NEVER: std::sync::LazyLock<CancellationToken> =
         std::sync::LazyLock::new(CancellationToken::new);
     let deadline = Instant::now() + recalld_api::operator::INGEST_TIME_MAX;
     let progress = Some(tell);
-    Context {
+    ToolContext {
         services: parts.tool_services(),
         workspace,
         caller,

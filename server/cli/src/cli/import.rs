@@ -30,7 +30,7 @@ use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_interchange::foreign;
 use recalld_interchange::foreign::{ForeignError, Shape, Translated};
 use recalld_policy::Caller;
-use recalld_tool_framework::{Answer, Context};
+use recalld_tool_framework::{Answer, ToolContext};
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
@@ -192,7 +192,7 @@ fn alone(parts: &AppState, raw: &Map<String, Value>, bar: &mut Bar) -> Result<An
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
         bar.advance("importing", done, Some(total));
     };
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,

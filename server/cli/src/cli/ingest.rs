@@ -19,7 +19,7 @@ use recalld_common::wants::Wants;
 use recalld_embedding::model::{Bar, Progress, Unit};
 use recalld_ingest::walk::Rules;
 use recalld_policy::Caller;
-use recalld_tool_framework::{Answer, Context};
+use recalld_tool_framework::{Answer, ToolContext};
 
 #[derive(Debug, Args)]
 pub(super) struct IngestArgs {
@@ -119,7 +119,7 @@ pub(super) fn alone(
         let mut bar = bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         bar.advance("reading", done, Some(total));
     };
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &whose.workspace,
         caller: &whose.caller,

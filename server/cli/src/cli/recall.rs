@@ -16,7 +16,7 @@ use recalld_common::counted::counted;
 use recalld_common::wants::Wants;
 use recalld_policy::Caller;
 use recalld_policy::limits::CALL_TIME_MAX;
-use recalld_tool_framework::Context;
+use recalld_tool_framework::ToolContext;
 
 #[derive(Debug, Args)]
 pub(super) struct RecallArgs {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
             let (name, cancel) = (args.workspace.as_deref(), &CancellationToken::new());
             let whose = Whose::of(&started.parts, &caller, name, Wants::Reads, cancel);
             let whose = whose.map_err(Failure::could)?;
-            let context = Context {
+            let context = ToolContext {
                 services: started.parts.tool_services(),
                 workspace: &whose.workspace,
                 caller: &whose.caller,

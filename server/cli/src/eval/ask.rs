@@ -10,7 +10,7 @@ use super::dataset::{Asked, Dataset, Foreign, Judged, Superseded};
 use super::measures::{Latency, Ranked, Stale};
 use super::report::{Figures, Report};
 use recalld_recall::{Plan, Question};
-use recalld_tool_framework::{Context, Refused, governed};
+use recalld_tool_framework::{Refused, ToolContext, governed};
 use recalld_tools::recall::arbitrate;
 
 limit_table::limits! {
@@ -59,7 +59,7 @@ struct Answered {
 }
 
 struct Asking<'a> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     how: How,
     latency: Latency,
     /// Questions asked so far, and their total.
@@ -167,7 +167,7 @@ fn are_reachable(
 /// # Errors
 /// [`Refused`] if a question fails for another reason than an abstention.
 pub fn evaluate(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     dataset: &Dataset,
     how: How,
     foreign: Option<&Foreign>,

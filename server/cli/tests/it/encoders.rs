@@ -18,7 +18,7 @@ use recalld_embedding::model::Silent;
 use recalld_fs_util::roots::Roots;
 use recalld_ingest::{Job, Report, Request};
 use recalld_policy::Caller;
-use recalld_tool_framework::Context;
+use recalld_tool_framework::ToolContext;
 use recalld_tools::status;
 use serde_json::{Value, json};
 use support_engine::ground;
@@ -220,7 +220,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
     assert_eq!(health["store"], json!({"ready": false}));
     let caller = Caller::local_operator(parts.local.name());
     let local = parts.local.get();
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &local,
         caller: &caller,

@@ -9,7 +9,7 @@ use recalld_common::cancel::CancellationToken;
 use recalld_metastore::Kind;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 use recalld_tools::CATALOG;
 use serde_json::{Map, Value, json};
 use support_server::house::{House, SCOPES, api, call, entries, given, mcp, tools};
@@ -128,7 +128,7 @@ fn without_a_reservation_nothing_runs() {
     let metered = Metered { bucket: key_of(b"acme"), calls_per_month: Some(10), may_write: true };
     let caller = Caller { metered: Some(metered), ..Caller::local_operator("acme") };
     let cancel = CancellationToken::new();
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &workspace,
         caller: &caller,

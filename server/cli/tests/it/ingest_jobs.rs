@@ -22,7 +22,7 @@ use recalld_fs_util::roots::Roots;
 use recalld_fs_util::uri;
 use recalld_ingest::{Job, Report, Request, document_of};
 use recalld_policy::Caller;
-use recalld_tool_framework::Context;
+use recalld_tool_framework::ToolContext;
 use serde_json::{Value, json};
 use support_engine::failing_disk::FailingDisk;
 use support_engine::ground;
@@ -444,7 +444,7 @@ fn a_job_that_breaks_off_accounts_for_what_it_stored() {
     let caller = Caller::local_operator(parts.local.name());
     // Files reported as done are stored.
     let progress = |done: u64, _: u64, _: &str| is_full.store(done > 0, Ordering::SeqCst);
-    let context = Context {
+    let context = ToolContext {
         services: parts.tool_services(),
         workspace: &parts.local.get(),
         caller: &caller,

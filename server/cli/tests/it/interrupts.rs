@@ -16,7 +16,7 @@ use recalld_embedding::model::Silent;
 use recalld_mcp_protocol::{Client, Fault, Outcome};
 use recalld_policy::Caller;
 use recalld_recall::{Plan, Question};
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 use recalld_tools::recall::arbitrate::RecallContext;
 use serde_json::{Map, Value, json};
 use support_engine::ground;
@@ -129,7 +129,7 @@ fn the_snapshots_of_a_call_end_with_it() {
         [(&wanted, soon, false), (&unwanted, soon, true), (&wanted, now, true)]
     {
         let workspace = &*parts.local.get();
-        let context = Context {
+        let context = ToolContext {
             services: parts.tool_services(),
             workspace,
             caller: &caller,

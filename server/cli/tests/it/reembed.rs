@@ -21,7 +21,7 @@ use recalld_embedding::encoding::Encoding;
 use recalld_embedding::model::Silent;
 use recalld_policy::Caller;
 use recalld_store_admin::{Keeper, Reembed};
-use recalld_tool_framework::{Answer, Context, Refused};
+use recalld_tool_framework::{Answer, Refused, ToolContext};
 use serde_json::{Map, Value, json};
 use support_server::original_model;
 use support_server::tiny_model::embedder;
@@ -270,7 +270,7 @@ fn calls_in_the_middle_of_a_move() {
     let parts = app::start(&settings, &mut Silent).unwrap().parts;
     let (caller, cancel) = (Caller::local_operator(LOCAL_WORKSPACE), CancellationToken::new());
     let local = parts.local.get();
-    let act = || Context {
+    let act = || ToolContext {
         services: parts.tool_services(),
         workspace: &local,
         caller: &caller,

@@ -11,7 +11,9 @@ use recalld_policy::{Action, What, Who, decide};
 use recalld_tool_framework::args::{List, Text, args, object};
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
+use recalld_tool_framework::{
+    Answer, Change, ServiceError, Tool, ToolContext, decision_of, touched,
+};
 
 const ADMITTED: Output = always("admitted", Kind::Flag).says("Whether the value is given.");
 const DECISION: Output = always("decision", Kind::Text).says("Of policy: allow, redact or deny.");
@@ -78,7 +80,7 @@ pub(super) const SIMULATE: Tool = Tool {
     example: r#"{"agent_id": "sample", "key": "plan", "purpose": "audit", "as": {"plan": "team"}}"#,
 };
 
-fn admit(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn admit(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let record = current(&snapshot, &wanted.agent_id.0, &wanted.key.0)?;
@@ -144,7 +146,7 @@ fn class_of(record: Option<&Record<'_>>) -> Class {
     }
 }
 
-fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (Decision, String) {
+fn decided(context: &ToolContext<'_>, who: &Who<'_>, class: &Class) -> (Decision, String) {
     let gates: Vec<&str> = class.gates.iter().map(String::as_str).collect();
     let what = What {
         workspace: &context.workspace.name,
@@ -156,7 +158,7 @@ fn decided(context: &Context<'_>, who: &Who<'_>, class: &Class) -> (Decision, St
     (decision_of(decision.verdict), decision.rule.to_owned())
 }
 
-fn simulate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn simulate(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Simulated::parse(raw)?;
     let scopes = scopes_of(wanted.r#as.as_ref())?;
     let snapshot = context.snapshot();

@@ -12,7 +12,7 @@ use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::reading::{NO_SUCH_ITEM, seen};
 use recalld_tool_framework::records::versions;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "agent_state_lineage_tool";
 
@@ -45,7 +45,7 @@ pub(super) const LINEAGE: Tool = Tool {
     example: r#"{"agent_id": "sample", "key": "plan"}"#,
 };
 
-fn lineage(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn lineage(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

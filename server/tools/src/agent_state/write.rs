@@ -13,7 +13,7 @@ use recalld_tool_framework::reading::may_know;
 use recalld_tool_framework::records::{FIRST, Record, draft};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing, may_change};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "agent_state_write_tool";
 
@@ -62,7 +62,7 @@ pub(super) const WRITE: Tool = Tool {
     example: r#"{"agent_id": "planner", "key": "goal", "value": {"step": 2}}"#,
 };
 
-fn write(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn write(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Written::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_, ItemRecord> = &told;

@@ -13,7 +13,7 @@ use recalld_tool_framework::args::{AnyObject, List, Sha256, Text, args, object};
 use recalld_tool_framework::records::{FIRST, draft};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
 use recalld_tool_framework::writing::{Committed, Key, StoredId, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NEW: &str = "issue_artifact_id_tool";
 const MANY: &str = "issue_artifact_id_bundle_tool";
@@ -95,7 +95,7 @@ pub(super) const BUNDLE: Tool = Tool {
     example: r#"{"artifacts": [{"kind": "build", "name": "recalld 0.1"}, {"kind": "log", "name": "build log"}]}"#,
 };
 
-fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn one(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewArtifact::parse(raw)?;
     let NewArtifact { kind, name, content_sha256, path, attributes, idempotency_key } = wanted;
     let member = Member { kind, name, content_sha256, path, attributes };
@@ -108,7 +108,7 @@ fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servic
     issued(context, NEW, (&idempotency_key, raw), &[("path".to_owned(), member)], tell)
 }
 
-fn many(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn many(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Bundle::parse(raw)?;
     let members = wanted.artifacts.0.into_iter().enumerate();
     let members: Vec<(String, Member)> =
@@ -133,7 +133,7 @@ struct IssueRecord {
 
 /// Issues all of these artifacts in one batch. Each member comes with the field name for errors about its path.
 fn issued(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     tool: &'static str,
     (key, raw): (&Key, &Map<String, Value>),
     members: &[(String, Member)],
@@ -186,7 +186,7 @@ fn known(snapshot: &Snapshot, reference: &str) -> Result<Option<ItemId>, Service
 
 /// The hash in the arguments, or the hash of the file at the path.
 fn sha256_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     field: &str,
     member: &Member,
 ) -> Result<Option<String>, ServiceError> {
@@ -205,7 +205,7 @@ fn sha256_of(
 }
 
 fn add(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     writing: &mut Writing<'_>,
     (member, sha256, reference): (&Member, Option<&str>, &str),
 ) -> Result<ItemId, ServiceError> {

@@ -7,7 +7,7 @@ use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::records::{Record, newest};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "list_artifact_ids_tool";
 
@@ -37,7 +37,7 @@ pub(super) const LIST: Tool = Tool {
     example: r#"{"status": "issued"}"#,
 };
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn list(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

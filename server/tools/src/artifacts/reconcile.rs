@@ -15,7 +15,7 @@ use recalld_tool_framework::args::{Id, Sha256, Text, args};
 use recalld_tool_framework::records::{Record, current};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, may_change};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "reconcile_artifact_id_tool";
 
@@ -52,7 +52,7 @@ struct ComparisonRecord {
     result: Cow<'static, str>,
 }
 
-fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn reconcile(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Compared::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_, ComparisonRecord> = &told;
@@ -96,7 +96,7 @@ fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 }
 
 /// SHA-256 of a file; `None` if the file does not exist.
-fn of_file(context: &Context<'_>, path: &str) -> Result<Option<String>, ServiceError> {
+fn of_file(context: &ToolContext<'_>, path: &str) -> Result<Option<String>, ServiceError> {
     let refused = |why: String| ServiceError::argument("path", why);
     let file = match context.workspace.roots().resolve(path) {
         Ok(file) if file.is_folder() => return Err(refused("is a folder; name a file".to_owned())),

@@ -7,7 +7,7 @@ use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "brain_benchmark_encoder";
 /// Special tokens that the model adds to every text.
@@ -46,7 +46,7 @@ pub(super) const ENCODER: Tool = Tool {
     example: r#"{"tokens": 8, "n": 2}"#,
 };
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn measure(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {

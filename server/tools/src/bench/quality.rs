@@ -11,7 +11,7 @@ use recalld_recall::{Plan, Question};
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "brain_benchmark_quality";
 
@@ -58,7 +58,7 @@ pub(super) const QUALITY: Tool = Tool {
     example: r#"{"n": 10}"#,
 };
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn measure(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {
@@ -129,7 +129,7 @@ fn question_of(text: &str) -> Option<String> {
 
 /// Rank of an item, or of a duplicate of the item, in the answer, from 1; `None` if it is not found.
 fn rank_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     recall: &RecallContext<'_>,
     question: String,
     id: ItemId,

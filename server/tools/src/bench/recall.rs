@@ -11,7 +11,7 @@ use recalld_recall::{AccessView, Plan, Question};
 use recalld_tool_framework::args::{Int, args, choices};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "brain_benchmark_recall";
 
@@ -57,7 +57,7 @@ pub(super) const RECALL: Tool = Tool {
     example: r#"{"queries": 3, "lane": "keyword"}"#,
 };
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn measure(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {

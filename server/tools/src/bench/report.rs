@@ -10,7 +10,7 @@ use recalld_tool_framework::args::args;
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::records::{Record, newest};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext, touched};
 
 const NAME: &str = "brain_benchmark_report";
 
@@ -39,7 +39,7 @@ pub(super) const REPORT: Tool = Tool {
     example: "{}",
 };
 
-fn report(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn report(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

@@ -17,7 +17,7 @@ use recalld_fs_util::data_dir::BENCH_SCRATCH;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, IN_THE_LOG, ServiceError, Tool, ToolContext};
 
 pub(crate) const NAME: &str = "brain_benchmark_storage";
 
@@ -87,7 +87,7 @@ impl Drop for Scratch {
     }
 }
 
-fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn measure(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (writing, first) = begin(context, NAME, &wanted.idempotency_key, raw)?;
     if let Some(first) = first {
@@ -110,7 +110,7 @@ fn measure(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 }
 
 /// Waits for the permit until the deadline, at most `TIME_MAX`: concurrent benchmarks would measure each other.
-fn turn(context: &Context<'_>) -> Result<Turn<'static>, ServiceError> {
+fn turn(context: &ToolContext<'_>) -> Result<Turn<'static>, ServiceError> {
     let until = context.deadline.min(Instant::now() + TIME_MAX);
     let turn = TURN.take(&CallScope { deadline: Some(until), ..context.scope() });
     turn.ok_or_else(|| match context.is_over() {
@@ -120,7 +120,7 @@ fn turn(context: &Context<'_>) -> Result<Turn<'static>, ServiceError> {
 }
 
 fn figures(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     store: &Store,
     many: usize,
 ) -> Result<Map<String, Value>, ServiceError> {

@@ -10,7 +10,7 @@ use recalld_recall::AccessView;
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{ItemRecord, Key, Writing};
-use recalld_tool_framework::{Answer, Context, ServiceError};
+use recalld_tool_framework::{Answer, ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -30,7 +30,7 @@ pub(super) const CUT: Output =
 
 /// Measurements and time limit of one benchmark.
 pub(super) struct Timer<'c> {
-    pub(super) context: &'c Context<'c>,
+    pub(super) context: &'c ToolContext<'c>,
     pub(super) ends: Instant,
     pub(super) took: Vec<Duration>,
     /// All measurements so far, including those cleared from `took`; for progress reports.
@@ -39,7 +39,7 @@ pub(super) struct Timer<'c> {
 }
 
 impl<'c> Timer<'c> {
-    pub(super) fn begin(context: &'c Context<'c>) -> Self {
+    pub(super) fn begin(context: &'c ToolContext<'c>) -> Self {
         let ends = context.deadline.min(Instant::now() + TIME_MAX);
         Self { context, ends, took: Vec::new(), done: 0, is_cut: false }
     }
@@ -113,7 +113,7 @@ pub(super) fn kept(
 
 /// Begins the write operation; also returns the figures stored by an earlier call with this idempotency key.
 pub(super) fn begin<'c>(
-    context: &'c Context<'c>,
+    context: &'c ToolContext<'c>,
     tool: &'static str,
     key: &Key,
     raw: &Map<String, Value>,

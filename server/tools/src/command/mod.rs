@@ -13,7 +13,7 @@ use recalld_intent::{COMMAND, Choice, RoutedCommand, likely, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, Profile, ServiceError, Tool, ToolContext};
 use running::Once;
 
 limit_table::limits! {
@@ -87,7 +87,7 @@ struct Alternative {
     why: String,
 }
 
-fn command(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn command(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Command::parse(raw)?;
     let text = &wanted.command.0;
     let once = Once::begin(context, &wanted.idempotency_key, raw)?;
@@ -149,14 +149,14 @@ fn untold(why: &str, alternatives: Vec<Alternative>) -> Answer {
 }
 
 /// Finds a tool that the caller may use, other than `brain_command` itself.
-fn usable(context: &Context<'_>, name: &str) -> Option<&'static Tool> {
+fn usable(context: &ToolContext<'_>, name: &str) -> Option<&'static Tool> {
     let mut tools = context.services.catalog.visible_to(context.caller, Profile::Full);
     tools.find(|tool| tool.name == name && tool.name != COMMAND)
 }
 
 /// Other candidates that the caller may use: from the rules, or, if there are none, by word overlap with the catalog
 /// rows.
-fn alternatives(context: &Context<'_>, text: &str, others: &[Choice]) -> Vec<Alternative> {
+fn alternatives(context: &ToolContext<'_>, text: &str, others: &[Choice]) -> Vec<Alternative> {
     let row = |tool: &str, sure: u8, why: &str| Alternative {
         tool: tool.to_owned(),
         confidence: confidence(sure),

@@ -14,7 +14,7 @@ use recalld_audit::hash_call;
 use recalld_intent::COMMAND;
 use recalld_recall::AccessView;
 use recalld_tool_framework::writing::{Key, Writing};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Stored, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Stored, Tool, ToolContext};
 
 /// Idempotency record of a command. The called tool has a record of its own.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl<'c> Once<'c> {
     /// # Errors
     /// Returns an error if the earlier call had other arguments.
     pub(super) fn begin(
-        context: &'c Context<'c>,
+        context: &'c ToolContext<'c>,
         key: &Key,
         raw: &Map<String, Value>,
     ) -> Result<Self, ServiceError> {
@@ -55,7 +55,7 @@ impl<'c> Once<'c> {
 
     /// Reference time for interpreting the command: the time of the first call, so that `tomorrow` means the same day
     /// in a repeat.
-    pub(super) fn now(&self, context: &Context<'_>) -> Micros {
+    pub(super) fn now(&self, context: &ToolContext<'_>) -> Micros {
         self.first.unwrap_or_else(|| context.services.clock.now())
     }
 
@@ -81,7 +81,7 @@ impl<'c> Once<'c> {
 /// # Errors
 /// Returns the errors of the tool, rewritten to name the command.
 pub(super) fn run(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     tool: &Tool,
     arguments: &Map<String, Value>,
     once: Once<'_>,

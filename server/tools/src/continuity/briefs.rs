@@ -7,7 +7,7 @@ use crate::brief::{BRIEF_BYTES_MAX, Brief, Grounding, NAMED_MAX, Span};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Day, Zone, args, choices};
 use recalld_tool_framework::results::{Kind, TRUNCATED, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 choices! {
     enum Form { Markdown = "markdown", Json = "json" }
@@ -46,7 +46,7 @@ pub(super) const GENERATE: Tool = Tool {
     example: r#"{"date": "2026-01-14", "timezone": "Europe/Berlin"}"#,
 };
 
-fn generate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn generate(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let now = context.services.clock.now();
     let day = match wanted.date {

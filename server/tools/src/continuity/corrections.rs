@@ -15,7 +15,7 @@ use recalld_tool_framework::reading::find;
 use recalld_tool_framework::records::{CORRECTION, CORRECTS};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{Key, SECRETS_FOUND, StoredId, Tell, Writing, may_change};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "record_operator_correction_tool";
 
@@ -69,7 +69,7 @@ struct CorrectionAnswer<'s> {
     item: Option<RecordFacts<'s>>,
 }
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn record(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Correction::parse(raw)?;
     refuse_blank("wrong", &wanted.wrong.0)?;
     refuse_blank("right", &wanted.right.0)?;
@@ -176,7 +176,7 @@ fn put_right(old: &ItemView<'_>, right: String) -> ItemDraft {
 }
 
 fn told(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     record: &CorrectionRecord,
 ) -> Result<Answer, ServiceError> {

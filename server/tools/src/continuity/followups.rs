@@ -28,7 +28,7 @@ use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes, without_nulls,
 };
 use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, first_line, may_change};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const SCHEDULE_NAME: &str = "schedule_followup_tool";
 const COMPLETE_NAME: &str = "complete_followup_tool";
@@ -160,7 +160,7 @@ struct FollowupRecord {
     next: Option<StoredId>,
 }
 
-fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn schedule(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewFollowup::parse(raw)?;
     refuse_blank("text", &wanted.text.0)?;
     let mut writing = Writing::begin(context, SCHEDULE_NAME, &wanted.idempotency_key, raw);
@@ -193,7 +193,7 @@ fn schedule(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, S
     writing.commit(&record, tell)?.or_overtaken("text")
 }
 
-fn complete(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn complete(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Completed::parse(raw)?;
     let mut writing = Writing::begin(context, COMPLETE_NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_, FollowupRecord> = &|snapshot, record| told(context, snapshot, record);
@@ -239,7 +239,7 @@ fn closed(now: &Record<'_>, note: Option<String>) -> ItemDraft {
 
 /// Draft of the next follow-up of a repeated series, and the subject item if it still exists.
 fn next_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &Snapshot,
     now: &Record<'_>,
 ) -> Result<Option<(ItemDraft, Option<ItemId>)>, ServiceError> {
@@ -261,7 +261,7 @@ fn next_of(
     Ok(Some((item, about)))
 }
 
-fn due(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn due(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Due::parse(raw)?;
     let paging = Paging::of(DUE_NAME, raw, wanted.cursor.as_ref())?;
     let before = wanted.before.map_or_else(|| context.services.clock.now(), |before| before.0);
@@ -311,7 +311,7 @@ pub(crate) fn soonest(
 }
 
 fn told(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     record: &FollowupRecord,
 ) -> Result<Answer, ServiceError> {
@@ -328,7 +328,7 @@ fn told(
 
 /// A follow-up as JSON and as a line of text, as far as policy allows.
 fn shown(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     place: RowAddress,
     answer: &mut Answer,
@@ -375,7 +375,7 @@ fn again<'a>(record: &'a Record<'_>) -> Option<&'a str> {
 }
 
 /// Whole seconds since the due time; `None` before the due time.
-fn late_seconds(due: Micros, context: &Context<'_>) -> Option<u64> {
+fn late_seconds(due: Micros, context: &ToolContext<'_>) -> Option<u64> {
     const SECOND: u64 = 1_000_000;
     let late = context.services.clock.now().0.saturating_sub(due.0);
     u64::try_from(late).ok().map(|late| late / SECOND)

@@ -12,7 +12,7 @@ use recalld_tool_framework::args::{List, Text, Time, args, choices, refuse_blank
 use recalld_tool_framework::records::INTENT;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "capture_operator_intent_tool";
 
@@ -63,7 +63,7 @@ pub(super) const CAPTURE: Tool = Tool {
     example: r#"{"intent": "Ship the beacon firmware before the relief", "horizon": "month"}"#,
 };
 
-fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn capture(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Intent::parse(raw)?;
     refuse_blank("intent", &wanted.intent.0)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
@@ -86,7 +86,7 @@ fn capture(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 }
 
 fn told(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {

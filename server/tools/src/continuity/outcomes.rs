@@ -11,7 +11,7 @@ use recalld_tool_framework::args::{AnyNumber, Id, Real, Text, args, object, refu
 use recalld_tool_framework::records::OUTCOME;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{ItemRecord, Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "record_outcome_valence_tool";
 /// Relation from an outcome to its subject item.
@@ -54,7 +54,7 @@ pub(super) const RECORD: Tool = Tool {
     example: r#"{"subject": "Paraffin in the beacon", "valence": 0.5, "note": "It burns clean."}"#,
 };
 
-fn record(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn record(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Outcome::parse(raw)?;
     match &wanted.subject {
         Some(subject) => refuse_blank("subject", &subject.0)?,
@@ -126,7 +126,7 @@ fn word_of(valence: f64) -> String {
 }
 
 fn told(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     record: &ItemRecord,
 ) -> Result<Answer, ServiceError> {

@@ -14,7 +14,7 @@ use recalld_recall::AccessView;
 use recalld_tool_framework::args::Id;
 use recalld_tool_framework::reading::{CutFacts, find, seen};
 use recalld_tool_framework::writing::StoredId;
-use recalld_tool_framework::{Answer, Context, ServiceError};
+use recalld_tool_framework::{Answer, ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -76,7 +76,7 @@ pub(super) struct RecordFacts<'s> {
 impl<'s> RecordFacts<'s> {
     /// Collects the facts of a written item, and records in the answer that they are shown.
     pub(super) fn of(
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &'s AccessView<'_>,
         id: &StoredId,
         answer: &mut Answer,

@@ -11,7 +11,7 @@ use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const CHUNK: &str = "chunk";
 
@@ -41,7 +41,7 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"chunk_id": "chk_00000000000000000000000005"}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let Asked { chunk_id: Id(id) } = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let (place, item) = find(&snapshot, "chunk_id", id)?;

@@ -16,7 +16,7 @@ use recalld_recall::show::REDACTED;
 use recalld_recall::{AccessView, show};
 use recalld_tool_framework::args::{Id, Int, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -84,7 +84,10 @@ struct DocumentPart<'s> {
     next_offset: Option<usize>,
 }
 
-fn get_document(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get_document(
+    context: &ToolContext<'_>,
+    raw: &Map<String, Value>,
+) -> Result<Answer, ServiceError> {
     let wanted = GetDocument::parse(raw)?;
     let snapshot = context.snapshot();
     let path = wanted.path.as_ref().map(|path| path.0.as_str());
@@ -132,7 +135,7 @@ pub struct DocumentText {
 /// # Errors
 /// Returns an error if the caller may not read a document of this id.
 pub fn whole(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     id: ItemId,
     bytes_max: usize,
 ) -> Result<DocumentText, ServiceError> {
@@ -166,7 +169,7 @@ pub(super) fn by_id(snapshot: &Snapshot, id: Id) -> Result<RowAddress, ServiceEr
 
 /// Finds a document by the absolute path of its ingest, or by a path below a root.
 pub(super) fn by_path(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &Snapshot,
     path: &str,
 ) -> Result<RowAddress, ServiceError> {
@@ -328,7 +331,7 @@ impl<'s> DocumentFacts<'s> {
 
 /// Finds a document by id or path, which the caller must be allowed to read.
 pub(super) fn named(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     (id, path): (Option<Id>, Option<&str>),
 ) -> Result<RowAddress, ServiceError> {

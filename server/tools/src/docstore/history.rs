@@ -15,7 +15,7 @@ use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext, touched};
 
 const LIST: &str = "docstore_get_history_tool";
 
@@ -47,7 +47,7 @@ pub(super) const HISTORY: Tool = Tool {
 
 /// Versions of a file, oldest first, by the absolute path of its ingest or by a path below a root.
 pub(super) fn versions_of<'s>(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &'s Snapshot,
     path: &str,
 ) -> Result<Vec<SourceView<'s>>, ServiceError> {
@@ -63,7 +63,7 @@ pub(super) fn versions_of<'s>(
     Err(ServiceError::Missing { field: "path", why: nothing_from(path) })
 }
 
-fn history(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn history(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

@@ -13,7 +13,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::AccessView;
 use recalld_tool_framework::args::{Int, Sha256, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -63,7 +63,7 @@ pub(super) const GET: Tool = Tool {
     example: r#"{"path": "README.md", "line_start": 1, "line_end": 3}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let (first, last) = (wanted.line_start.0, wanted.line_end.0);
     if last < first || last - first >= LINES_MAX {

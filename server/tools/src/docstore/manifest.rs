@@ -14,7 +14,7 @@ use recalld_tool_framework::args::{Text, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const LIST: &str = "docstore_manifest_tool";
 /// Rows scanned between two checks for cancellation.
@@ -67,7 +67,7 @@ pub(super) const MANIFEST: Tool = Tool {
 /// Sort key of the list: path and id.
 type Key = (String, ItemId);
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn list(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Manifest::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

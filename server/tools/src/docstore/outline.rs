@@ -13,7 +13,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -65,7 +65,7 @@ struct Heading {
     children: Vec<Heading>,
 }
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let path = wanted.path.as_ref().map(|path| path.0.as_str());

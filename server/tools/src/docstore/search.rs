@@ -15,7 +15,7 @@ use recalld_recall::show;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext, touched};
 
 const SEARCH_NAME: &str = "docstore_search_tool";
 
@@ -63,7 +63,7 @@ pub(super) const SEARCH: Tool = Tool {
     example: r#"{"query": "relief boat"}"#,
 };
 
-fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn search(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(SEARCH_NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();

@@ -14,7 +14,7 @@ use recalld_recall::{Plan, Question, Room};
 use recalld_tool_framework::args::{Id, Int, Text, args, choices};
 use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
 use recalld_tool_framework::results::{BOUNDS, Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -82,7 +82,7 @@ struct NodeFacts<'s> {
     distance: usize,
 }
 
-fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn around(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Around::parse(raw)?;
     let snapshot = context.snapshot();
     let seeds = match (wanted.item_id, wanted.topic) {
@@ -134,7 +134,7 @@ fn around(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 }
 
 /// Seeds of a topic, best first, as found by recall.
-fn on_topic(context: &Context<'_>, topic: String) -> Result<Vec<ItemId>, ServiceError> {
+fn on_topic(context: &ToolContext<'_>, topic: String) -> Result<Vec<ItemId>, ServiceError> {
     let now = Some(context.services.clock.now());
     let plan = Plan::governed(Question { text: topic, now, ..Question::default() });
     let recall = RecallContext::now(context);

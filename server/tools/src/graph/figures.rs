@@ -10,7 +10,7 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 args! {
     struct Asked {}
@@ -43,7 +43,7 @@ pub(super) const STATUS: Tool = Tool {
     example: "{}",
 };
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn status(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let hidden = snapshot.hidden()?;

@@ -13,7 +13,7 @@ use recalld_tool_framework::args::{Edge, Id, Real, Text, args};
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, Output, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing, may_change, refuse_secret};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NEW: &str = "link_items_tool";
 const END: &str = "unlink_items_tool";
@@ -83,7 +83,7 @@ struct LinkAnswer<'s> {
     created: Option<bool>,
 }
 
-fn link(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn link(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = NewLink::parse(raw)?;
     let mut writing = Writing::begin(context, NEW, &wanted.idempotency_key, raw);
     let tell: Tell<'_, LinkRecord> = &told;
@@ -155,7 +155,7 @@ fn between(
     Ok(edges.iter().find(|neighbour| neighbour.edge.to == to).map(|neighbour| neighbour.edge.id))
 }
 
-fn unlink(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn unlink(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Ended::parse(raw)?;
     let mut writing = Writing::begin(context, END, &wanted.idempotency_key, raw);
     let tell: Tell<'_, LinkRecord> = &told;

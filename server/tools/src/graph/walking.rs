@@ -17,7 +17,7 @@ use recalld_tool_framework::args::{Id, Int, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
 use recalld_tool_framework::reading::{ItemSummary, find, seen_at};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const LIST: &str = "graph_neighbors_tool";
 
@@ -103,7 +103,7 @@ fn is_after(key: &Key, last: &Key) -> bool {
     order.then_with(|| last.2.cmp(&key.2)).is_gt()
 }
 
-fn neighbors(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn neighbors(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Neighbors::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -163,7 +163,7 @@ impl<'s> NeighbourRow<'s> {
     }
 }
 
-fn path(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn path(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Between::parse(raw)?;
     let snapshot = context.snapshot();
     let (_, from) = find(&snapshot, "from_id", wanted.from_id.0)?;

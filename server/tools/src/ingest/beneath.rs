@@ -9,7 +9,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::AccessView;
 use recalld_store_admin::{KeepError, goes_with};
 use recalld_tool_framework::writing::may_change;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -71,7 +71,7 @@ pub(super) fn lies_in(path: &str, folder: &str) -> bool {
 /// # Errors
 /// Returns an error if the path contains `..`.
 pub(super) fn meant(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     field: &'static str,
     path: &str,
 ) -> Result<Vec<String>, ServiceError> {

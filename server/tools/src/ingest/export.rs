@@ -15,7 +15,9 @@ use recalld_policy::Verdict;
 use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
+use recalld_tool_framework::{
+    Answer, Change, ServiceError, Tool, ToolContext, decision_of, touched,
+};
 
 const NAME: &str = "export_memory_tool";
 
@@ -89,7 +91,7 @@ fn opened(place: Place) -> Result<(Seq, ScanCursor), ServiceError> {
     ))
 }
 
-fn export(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn export(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?.with_rows(LINES_MAX);
     let snapshot = context.snapshot();

@@ -15,7 +15,7 @@ use engine::{
 use recalld_interchange::lines::write::Named;
 use recalld_policy::{Action, Verdict};
 use recalld_recall::AccessView;
-use recalld_tool_framework::{ANSWER_KIND, Context};
+use recalld_tool_framework::{ANSWER_KIND, ToolContext};
 
 /// The rows of a snapshot that a caller requests and may export.
 pub(super) struct Given<'a> {
@@ -58,7 +58,7 @@ struct Shared {
 
 impl<'a> Given<'a> {
     pub(super) fn new(
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &'a AccessView<'a>,
         until: Seq,
         (kinds, current_only): (Option<Vec<String>>, bool),

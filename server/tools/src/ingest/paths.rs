@@ -17,7 +17,7 @@ use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::Key;
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 use recalld_workspace::workspace::{Running, Workspace};
 
 /// Name of the tool that waits until no other ingest runs.
@@ -82,7 +82,10 @@ pub fn texts<const A: usize, const B: usize, const C: usize, const D: usize>(
     list.into_iter().flat_map(|list| list.0).map(|text| text.0).collect()
 }
 
-fn ingest_paths(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn ingest_paths(
+    context: &ToolContext<'_>,
+    raw: &Map<String, Value>,
+) -> Result<Answer, ServiceError> {
     let wanted = IngestPaths::parse(raw)?;
     let keyed = wanted.idempotency_key.as_ref().map(|key| Keyed::of(NAME, &key.0, raw));
     if let Some(told) = first_answer(context, keyed.as_ref())? {
@@ -125,7 +128,7 @@ struct PathsRecord {
 /// Response of an earlier call with this idempotency key. The stored response contains only paths and counts, which
 /// remain correct.
 fn first_answer(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     keyed: Option<&Keyed>,
 ) -> Result<Option<Answer>, ServiceError> {
     let snapshot = context.snapshot();
@@ -135,7 +138,7 @@ fn first_answer(
 
 /// Stores the response for repeats. If another call with this idempotency key was first, returns its response.
 fn remember(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     keyed: &Keyed,
     record: &PathsRecord,
 ) -> Result<Option<Answer>, ServiceError> {
@@ -170,7 +173,7 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn begin(context: &'a Context<'_>, job: ItemId, request: &Request) -> Self {
+    fn begin(context: &'a ToolContext<'_>, job: ItemId, request: &Request) -> Self {
         let running = Running {
             job,
             by: request.by.clone(),
@@ -199,7 +202,7 @@ impl Drop for Shown<'_> {
 /// Runs an ingest job for a caller, restricted to `roots`. Jobs run one at a time, because two jobs reading one file
 /// would both treat the file as new.
 pub fn run(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     roots: &Roots,
     request: &Request,
 ) -> Result<Report, ServiceError> {
@@ -231,7 +234,7 @@ pub fn run(
 }
 
 /// Fails with a reason unless the caller may write documents and chunks at this sensitivity.
-pub(super) fn may_write(context: &Context<'_>, sensitivity: Sensitivity) -> Result<(), String> {
+pub(super) fn may_write(context: &ToolContext<'_>, sensitivity: Sensitivity) -> Result<(), String> {
     for kind in ["document", "chunk"] {
         let (verdict, rule) = context.judge_class(kind, sensitivity, &[], Action::Write);
         if verdict != Verdict::Allow {

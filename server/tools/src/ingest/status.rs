@@ -16,7 +16,7 @@ use recalld_tool_framework::records::newest;
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, touched};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext, touched};
 use recalld_workspace::workspace::Running;
 
 const NAME: &str = "ingest_status_tool";
@@ -59,7 +59,7 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn status(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     // Read the running job before the snapshot: a job that ends in between is then listed as running, not omitted.

@@ -22,7 +22,7 @@ use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{Key, Tell, Writing};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "tombstone_reconcile_sweep_tool";
 /// Tombstone reason for a missing file; a later sweep restores only documents with this reason.
@@ -164,7 +164,7 @@ impl List {
     }
 }
 
-fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn sweep(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Sweep::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_, SweepRecord> = &|_, record| Ok(told(record));
@@ -188,7 +188,7 @@ fn sweep(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 }
 
 fn look(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     prefix: Option<&str>,
 ) -> Result<Found, ServiceError> {
@@ -233,7 +233,7 @@ impl Found {
     /// Compares a live document with its file.
     fn stands(
         &mut self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         disk: &mut Disk<'_>,
         lying: &Lying<'_>,
@@ -315,7 +315,7 @@ struct Disk<'a> {
 }
 
 impl Disk<'_> {
-    fn now(&mut self, context: &Context<'_>, lying: &Lying<'_>) -> Result<Now, ServiceError> {
+    fn now(&mut self, context: &ToolContext<'_>, lying: &Lying<'_>) -> Result<Now, ServiceError> {
         let Some((sha256, bytes)) = lying.file else { return Ok(Now::Same) };
         let file = match self.roots.resolve(&lying.path) {
             Ok(file) => file,
@@ -385,7 +385,7 @@ impl Disk<'_> {
 }
 
 /// Ingests the restored files with their original sensitivity.
-fn bring_back(context: &Context<'_>, found: &Found) -> Result<(), ServiceError> {
+fn bring_back(context: &ToolContext<'_>, found: &Found) -> Result<(), ServiceError> {
     let roots = context.workspace.roots();
     for (&sensitivity, paths) in &found.coming {
         for some in paths.chunks(PATHS_MAX) {

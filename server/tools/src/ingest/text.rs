@@ -18,7 +18,7 @@ use recalld_tool_framework::args::{Text, args, choices, refuse_blank};
 use recalld_tool_framework::idempotency::Keyed;
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{Key, StoredId};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "ingest_text_tool";
 
@@ -68,7 +68,10 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"title": "Tide tables", "text": "High water at Gull Rock is at noon on the first of May."}"#,
 };
 
-fn ingest_text(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn ingest_text(
+    context: &ToolContext<'_>,
+    raw: &Map<String, Value>,
+) -> Result<Answer, ServiceError> {
     let wanted = IngestText::parse(raw)?;
     let (title, text) = (&wanted.title.0, &wanted.text.0);
     refuse_odd(text)?;

@@ -13,7 +13,7 @@ use recalld_recall::Room;
 use recalld_tool_framework::args::{List, Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::writing::{Key, Tell, Writing, refuse_secret};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "tombstone_paths_tool";
 
@@ -76,7 +76,7 @@ struct TombstoneRecord {
     dry_run: bool,
 }
 
-fn tombstone(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn tombstone(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Paths::parse(raw)?;
     let mut writing = Writing::begin(context, NAME, &wanted.idempotency_key, raw);
     let tell: Tell<'_, TombstoneRecord> = &|_, record| Ok(told(record));

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use recalld_common::names;
 use recalld_common::own_kinds;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -28,7 +28,7 @@ pub(super) fn says_something(item: &ItemView<'_>) -> bool {
 /// # Errors
 /// Returns an error if the store is damaged or the call is over.
 pub(super) fn nearest(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &Snapshot,
     (place, item): (RowAddress, &ItemView<'_>),
     count: usize,

@@ -13,7 +13,7 @@ use recalld_tool_framework::args::{Id, args};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, ServiceError, Tool, ToolContext};
 
 /// Attribute with the reason for superseding the previous version.
 pub(super) const CHANGE_REASON: &str = "change_reason";
@@ -48,7 +48,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000001"}"#,
 };
 
-fn chain_of(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn chain_of(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = ChainOf::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;

@@ -19,7 +19,7 @@ use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "contradiction_scan_tool";
 
@@ -69,7 +69,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"topic": "beacon"}"#,
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn scan(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let view = context.view();
@@ -100,7 +100,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
 /// Items on a topic by full-text search, with at least half of the best score; the nearest by vector if full-text
 /// search finds none.
 fn about(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     view: &View<AccessView<'_>>,
     topic: &str,
     all: &Filter,
@@ -121,7 +121,7 @@ fn about(
 /// Compares an item with its nearest neighbours that come after it in list order, so each pair is found once.
 fn add(
     page: &mut Page,
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     place: RowAddress,
     all: &Filter,

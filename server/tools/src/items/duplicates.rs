@@ -26,7 +26,7 @@ use recalld_tool_framework::args::{Real, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX};
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const NAME: &str = "duplicate_scan_tool";
 
@@ -72,7 +72,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"threshold": 0.9}"#,
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn scan(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let paging = Paging::of(NAME, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -137,7 +137,7 @@ struct Near {
 
 /// Finds similar items and caches them per item.
 struct Looking<'a, 's> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     snapshot: &'s AccessView<'a>,
     all: &'a Filter,
     /// Minimum similarity of two near-duplicates.

@@ -25,7 +25,7 @@ use recalld_tool_framework::records::{Record, versions};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
 use recalld_tool_framework::writing::{Key, StoredId, Tell, Writing, may_change, refuse_secret};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, Refused, ServiceError, Tool, governed, touched,
+    ANSWER_KIND, Answer, Change, Refused, ServiceError, Tool, ToolContext, governed, touched,
 };
 
 const FORGET: &str = "forget_item_tool";
@@ -104,7 +104,7 @@ struct ForgetAnswer<'r> {
     backups_waiting: Option<usize>,
 }
 
-fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn forget(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Forget::parse(raw)?;
     let mut writing = Writing::begin(context, FORGET, &wanted.idempotency_key, raw);
     let tell: Tell<'_, ForgetRecord> = &|snapshot, record| told(context, snapshot, record);
@@ -142,7 +142,10 @@ fn forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Ser
 ///
 /// # Errors
 /// Returns the errors that the tool itself would return.
-pub fn would_forget(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Refused> {
+pub fn would_forget(
+    context: &ToolContext<'_>,
+    raw: &Map<String, Value>,
+) -> Result<Answer, Refused> {
     governed(context, LOOKED, raw, false, |context| {
         let wanted = Forget::parse(raw)?;
         refuse_secret("reason", &wanted.reason.0)?;
@@ -195,7 +198,7 @@ impl Going {
     /// Preview: the first items by name, the requested item before all others.
     fn shown(
         &self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
         (asked, erase): (ItemId, bool),
     ) -> Result<Answer, ServiceError> {
@@ -271,7 +274,7 @@ fn refused(error: KeepError) -> ServiceError {
 /// Hides the items by `commit`, and records their ids as pending erasures of the remote and of the known backups.
 /// Backups are known only for the default workspace.
 fn hidden_everywhere(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     going: &Going,
     commit: impl FnOnce() -> Result<Answer, ServiceError>,
 ) -> Result<Answer, ServiceError> {
@@ -285,7 +288,7 @@ fn hidden_everywhere(
 }
 
 /// Pace that stops `TELL_TIME` before the deadline.
-struct UntilTold<'a>(&'a Context<'a>);
+struct UntilTold<'a>(&'a ToolContext<'a>);
 
 impl Throttle for UntilTold<'_> {
     fn after_write(&self, _bytes: usize) -> bool {
@@ -299,7 +302,7 @@ impl Throttle for UntilTold<'_> {
 
 /// Response from the current state of the store.
 fn told(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     record: &ForgetRecord,
 ) -> Result<Answer, ServiceError> {
@@ -328,7 +331,7 @@ fn told(
 
 /// Number of backups that still contain an item; `None` for workspaces other than the default workspace, whose backups
 /// are unknown.
-fn backups_waiting(context: &Context<'_>, id: ItemId) -> Result<Option<usize>, ServiceError> {
+fn backups_waiting(context: &ToolContext<'_>, id: ItemId) -> Result<Option<usize>, ServiceError> {
     if !context.is_local() {
         return Ok(None);
     }

@@ -12,7 +12,7 @@ use recalld_tool_framework::args::{Id, Time, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of,
+    ANSWER_KIND, Answer, Change, ServiceError, Tool, ToolContext, decision_of,
 };
 
 limit_table::limits! {
@@ -55,7 +55,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000002"}"#,
 };
 
-fn get(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn get(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = GetItem::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;

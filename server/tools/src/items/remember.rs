@@ -18,7 +18,7 @@ use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::writing::{
     Key, SECRETS_FOUND, StoredId, Tell, Writing, first_line, may_change,
 };
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const REMEMBER: &str = "brain_remember";
 /// Cosine from which an item is reported as a possible duplicate.
@@ -82,7 +82,7 @@ struct Duplicate {
     score: Value,
 }
 
-fn remember(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn remember(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Remember::parse(raw)?;
     refuse_internal_kind(&wanted.kind.0)?;
     refuse_blank("text", &wanted.text.0)?;
@@ -175,7 +175,7 @@ fn source_of(given: &SourceGiven) -> SourceDraft {
 }
 
 fn possible_duplicates(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     wanted: &Remember,
     embedding: &[f32],

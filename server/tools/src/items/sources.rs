@@ -18,7 +18,7 @@ use recalld_tool_framework::reading::{ItemSummary, seen};
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const LIST: &str = "list_sources_tool";
 
@@ -88,7 +88,7 @@ pub(super) const ONE_ROW: Tool = Tool {
 /// Sort key of a source: recording time in microseconds since 1970, and id.
 type Recency = (i64, String);
 
-fn list(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn list(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Listed::parse(raw)?;
     let paging = Paging::of(LIST, raw, wanted.cursor.as_ref())?;
     let snapshot = context.snapshot();
@@ -180,7 +180,7 @@ impl Known {
     }
 }
 
-fn one(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn one(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = One::parse(raw)?;
     let snapshot = context.snapshot();
     let Source(id) = wanted.source_id;

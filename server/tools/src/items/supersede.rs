@@ -17,7 +17,7 @@ use recalld_tool_framework::results::{Kind, TRUNCATED, always};
 use recalld_tool_framework::writing::{
     ItemRecord, Key, SECRETS_FOUND, Tell, Writing, first_line, may_change,
 };
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const SUPERSEDE: &str = "supersede_item_tool";
 
@@ -61,7 +61,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000003", "text": "Tom keeps the beacon.", "reason": "Ada left"}"#,
 };
 
-fn supersede(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn supersede(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Supersede::parse(raw)?;
     refuse_blank("text", &wanted.text.0)?;
     let mut writing =

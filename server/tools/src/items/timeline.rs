@@ -21,7 +21,7 @@ use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::{
     BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always, without_nulls,
 };
-use recalld_tool_framework::{ANSWER_KIND, Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{ANSWER_KIND, Answer, Change, ServiceError, Tool, ToolContext};
 
 const TIMELINE: &str = "item_timeline_tool";
 
@@ -90,7 +90,7 @@ struct Event {
     key: String,
 }
 
-fn timeline(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn timeline(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Timeline::parse(raw)?;
     let paging = Paging::of(TIMELINE, raw, wanted.cursor.as_ref())?;
     let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;
@@ -177,7 +177,7 @@ fn may_know(snapshot: &AccessView<'_>, place: RowAddress) -> Result<bool, Servic
 }
 
 struct Told<'a> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     snapshot: &'a AccessView<'a>,
     events: Vec<Event>,
     is_cut: bool,

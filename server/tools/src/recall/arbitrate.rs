@@ -21,7 +21,9 @@ use recalld_recall::{
 use recalld_telemetry::metrics::Stage;
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, Output, always, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool, decision_of, touched};
+use recalld_tool_framework::{
+    Answer, Change, ServiceError, Tool, ToolContext, decision_of, touched,
+};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -71,7 +73,7 @@ pub(super) const ARBITRATE: Tool = Tool {
     example: r#"{"query": "why was this chosen?", "compact": true}"#,
 };
 
-fn arbitrate(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn arbitrate(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     refuse_bounds(raw)?;
     let Arbitrate { query, compact } = Arbitrate::parse(raw)?;
     governed_path(context, Wanted { query: query.0, compact, delegated_from: None })
@@ -224,13 +226,16 @@ pub(super) struct Wanted {
 }
 
 /// Runs the governed path, which all tool names share.
-pub(super) fn governed_path(context: &Context<'_>, wanted: Wanted) -> Result<Answer, ServiceError> {
+pub(super) fn governed_path(
+    context: &ToolContext<'_>,
+    wanted: Wanted,
+) -> Result<Answer, ServiceError> {
     governed_as(context, wanted, |found| found.answer())
 }
 
 /// Runs the governed path for a tool with its own result form, built by `show`.
 pub(super) fn governed_as(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     wanted: Wanted,
     show: impl FnOnce(&Governed<'_>) -> Answer,
 ) -> Result<Answer, ServiceError> {
@@ -241,12 +246,16 @@ pub(super) fn governed_as(
 }
 
 /// Runs a plan for a caller and renders the outcome as a governed answer.
-pub fn answer(context: &Context<'_>, plan: &Plan, compact: bool) -> Result<Answer, ServiceError> {
+pub fn answer(
+    context: &ToolContext<'_>,
+    plan: &Plan,
+    compact: bool,
+) -> Result<Answer, ServiceError> {
     answer_as(context, plan, compact, |found| found.answer())
 }
 
 fn answer_as(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     plan: &Plan,
     compact: bool,
     show: impl FnOnce(&Governed<'_>) -> Answer,
@@ -269,14 +278,14 @@ fn answer_as(
 
 /// Snapshot of the store for one recall, with the caller's access view.
 pub struct RecallContext<'a> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     /// Snapshot, with the embedder of its model.
     pub view: View<AccessView<'a>>,
 }
 
 impl<'a> RecallContext<'a> {
     /// Opens a snapshot as of the last acknowledged write.
-    pub fn now(context: &'a Context<'a>) -> Self {
+    pub fn now(context: &'a ToolContext<'a>) -> Self {
         Self { context, view: context.view() }
     }
 
@@ -387,7 +396,7 @@ impl<'a> RecallContext<'a> {
     }
 }
 
-fn count_stages(context: &Context<'_>, outcome: &Outcome) {
+fn count_stages(context: &ToolContext<'_>, outcome: &Outcome) {
     let stages = context.services.stages;
     let encode = outcome.encode.unwrap_or_default();
     if let Some(took) = outcome.encode {
@@ -435,7 +444,7 @@ pub fn account(
 
 /// Grounding token for the text of an item as the caller sees it.
 pub(crate) fn grounding_token(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     item: &ItemView<'_>,
     verdict: Verdict,
 ) -> String {

@@ -20,7 +20,7 @@ use recalld_tool_framework::args::{Id, Text, args};
 use recalld_tool_framework::reading::{find, seen};
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{
-    ANSWER_KIND, Answer, Change, Context, ServiceError, Tool, decision_of,
+    ANSWER_KIND, Answer, Change, ServiceError, Tool, ToolContext, decision_of,
 };
 
 const SEARCH_NAME: &str = "search";
@@ -86,7 +86,7 @@ pub(super) const FETCH: Tool = Tool {
     example: r#"{"id": "itm_00000000000000000000000002"}"#,
 };
 
-fn search(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn search(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     refuse_bounds(raw)?;
     let query = Search::parse(raw)?.query.0;
     let wanted = Wanted { query, compact: true, delegated_from: Some(SEARCH_NAME) };
@@ -121,7 +121,7 @@ fn url(source: Option<&str>, kind: &str, id: &str) -> String {
     }
 }
 
-fn fetch(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn fetch(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let Fetch { id: Id(id) } = Fetch::parse(raw)?;
     let snapshot = context.snapshot();
     let missing = || ServiceError::Missing { field: "id", why: NO_SUCH_ITEM.to_owned() };
@@ -163,7 +163,7 @@ fn in_our_words(mut error: ServiceError) -> ServiceError {
 /// Text of an item as far as policy and the byte limit allow; the flag is true if there is more. The text of a document
 /// is that of its chunks.
 fn text_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     item: &ItemView<'_>,
     verdict: Verdict,
 ) -> Result<(String, bool), ServiceError> {
@@ -188,7 +188,7 @@ fn read_on(item: &ItemView<'_>, name: &str, bytes: usize) -> String {
 
 /// Metadata of an item, with string values only.
 fn metadata(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     item: &ItemView<'_>,
     facts: &ItemFacts<'_>,
     verdict: Verdict,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::arbitrate::{QUERY_CHARS_MAX, RESULTS, Wanted, governed_path, refuse_bounds};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, args};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 args! {
     struct Named {
@@ -20,7 +20,7 @@ args! {
 const fn row(
     name: &'static str,
     title: &'static str,
-    run: fn(&Context<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
+    run: fn(&ToolContext<'_>, &Map<String, Value>) -> Result<Answer, ServiceError>,
 ) -> Tool {
     Tool {
         name,
@@ -55,7 +55,7 @@ pub(super) const GRAPH: Tool = row("graph_recall_tool", "Recall (graph)", |conte
 
 /// Runs the governed path; the answer names the tool of the call.
 fn delegate(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     raw: &Map<String, Value>,
     name: &'static str,
 ) -> Result<Answer, ServiceError> {

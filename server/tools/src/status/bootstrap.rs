@@ -9,7 +9,7 @@ use recalld_recall::Bounds;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::paging::{PAGE_BYTES_MAX, ROWS_MAX};
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, Profile, ServiceError, Tool, ToolContext};
 
 args! {
     struct Bootstrap {}
@@ -48,7 +48,7 @@ pub(super) const BOOTSTRAP: Tool = Tool {
     example: "{}",
 };
 
-fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn bootstrap(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Bootstrap::parse(raw)?;
     let families = families(context);
     let embedder = context.view().embedder;
@@ -78,7 +78,7 @@ fn bootstrap(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 }
 
 /// Families with the caller's tools, in catalog order.
-fn families(context: &Context<'_>) -> Vec<Value> {
+fn families(context: &ToolContext<'_>) -> Vec<Value> {
     let catalog = context.services.catalog;
     let usable: Vec<&str> =
         catalog.visible_to(context.caller, Profile::Full).map(|tool| tool.name).collect();
@@ -95,7 +95,7 @@ fn families(context: &Context<'_>) -> Vec<Value> {
 }
 
 /// Endpoints of the service, with the public URL as prefix if known.
-fn endpoints(context: &Context<'_>) -> Value {
+fn endpoints(context: &ToolContext<'_>) -> Value {
     let base = context.services.issuer.map(str::to_owned);
     let base = base.unwrap_or_default();
     let at = |path: &str| format!("{base}{path}");

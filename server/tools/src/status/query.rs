@@ -7,7 +7,7 @@ use recalld_common::scope::Scope;
 use recalld_status_answers::{OtherPart, from, sentence, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
-use recalld_tool_framework::{Answer, Change, Context, Profile, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, Profile, ServiceError, Tool, ToolContext};
 
 args! {
     struct Asked {
@@ -37,7 +37,7 @@ pub(super) const QUERY: Tool = Tool {
     example: r#"{"question": "How many items are there, and how fast is recall?"}"#,
 };
 
-fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn query(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let kinds = context.snapshot().item_counts()?.kinds;
     let kinds: Vec<String> = kinds.into_keys().map(|kind| kind.to_lowercase()).collect();
@@ -71,7 +71,7 @@ fn query(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 }
 
 /// A part of the question that is not about the service, with a tool for it if the caller may use one.
-fn left(context: &Context<'_>, other: &OtherPart) -> Value {
+fn left(context: &ToolContext<'_>, other: &OtherPart) -> Value {
     let catalog = context.services.catalog;
     let usable = |name: &&str| {
         catalog.visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name)

@@ -13,7 +13,7 @@ use recalld_embedding::embed::Embedder;
 use recalld_embedding::model::DEFAULT_NAME;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
-use recalld_tool_framework::{Answer, Change, Context, IN_THE_LOG, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, IN_THE_LOG, ServiceError, Tool, ToolContext};
 
 /// Minimum cosine between the reference vector and the computed vector. With int8 weights, the cosine is at least
 /// 0.9993.
@@ -49,7 +49,7 @@ pub(super) const CHECK: Tool = Tool {
 type Found = Result<String, String>;
 
 /// Function that checks one component.
-type Check = fn(&Context<'_>) -> Found;
+type Check = fn(&ToolContext<'_>) -> Found;
 
 /// All checks by name, in order of execution.
 const CHECKS: [(&str, Check); 6] = [
@@ -61,7 +61,7 @@ const CHECKS: [(&str, Check); 6] = [
     ("clock", clock),
 ];
 
-fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn check(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
     let mut checks = Vec::with_capacity(CHECKS.len());
     let mut text = String::new();
@@ -86,7 +86,7 @@ fn check(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Serv
 }
 
 /// Checks that the store accepts writes and its counters are readable.
-fn store(context: &Context<'_>) -> Found {
+fn store(context: &ToolContext<'_>) -> Found {
     let store = &context.workspace.store;
     if let Some(why) = store.stop_reason() {
         return Err(format!("takes no writes: {why}"));
@@ -98,7 +98,7 @@ fn store(context: &Context<'_>) -> Found {
 
 /// Checks the embedding of [`SENTENCE`]. All models must return a vector of norm 1. The default model must return the
 /// reference vector; another model must return the same vector twice.
-fn encoder(context: &Context<'_>) -> Found {
+fn encoder(context: &ToolContext<'_>) -> Found {
     let view = context.view();
     let embedder = &view.embedder;
     let (name, kernel) = (embedder.name(), embedder.kernel());
@@ -128,7 +128,7 @@ fn same_twice(embedder: &Embedder, made: &[f32]) -> Result<(), String> {
 }
 
 /// Checks that the ledger accepts entries.
-fn ledger(context: &Context<'_>) -> Found {
+fn ledger(context: &ToolContext<'_>) -> Found {
     let audit = &context.workspace.audit;
     match audit.failure() {
         Some(why) => Err(format!("takes no entries: {why}")),
@@ -138,7 +138,7 @@ fn ledger(context: &Context<'_>) -> Found {
 
 /// Checks that the metastore is readable, if there is one. For a replicated metastore, also reports its leader and its
 /// staleness.
-fn control_store(context: &Context<'_>) -> Found {
+fn control_store(context: &ToolContext<'_>) -> Found {
     let services = context.services;
     // Tenants must not learn the nodes of the cluster.
     match services.control_chain {
@@ -160,7 +160,7 @@ fn control_store(context: &Context<'_>) -> Found {
 }
 
 /// Checks that the disk of the data directory has room for temporary files of the store.
-fn disk_space(context: &Context<'_>) -> Found {
+fn disk_space(context: &ToolContext<'_>) -> Found {
     let about = rustix::fs::statvfs(context.services.data).map_err(|error| error.to_string())?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     if free < FREE_BYTES_MIN {
@@ -171,7 +171,7 @@ fn disk_space(context: &Context<'_>) -> Found {
 }
 
 /// Checks that the clock is plausible, and was not set back since the metastore last recorded a time (CTL-09).
-fn clock(context: &Context<'_>) -> Found {
+fn clock(context: &ToolContext<'_>) -> Found {
     let now = context.services.clock.now();
     if now.0 <= 0 {
         return Err(format!("says {}", names::time(now)));

@@ -18,12 +18,12 @@ use recalld_status_answers::sources::{
 use recalld_status_answers::{ATTEMPT_STATES, Backups, Facts, Followups, Jobs, Topic, TopicMatch};
 use recalld_store_admin::{ToldBackups, told_backups};
 use recalld_tool_framework::records::Record;
-use recalld_tool_framework::{Context, Profile, ServiceError, Tool};
+use recalld_tool_framework::{Profile, ServiceError, Tool, ToolContext};
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 pub(super) struct Teller<'a> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     snapshot: AccessView<'a>,
     /// Results of other tools, each called once.
     given: BTreeMap<&'static str, Value>,
@@ -34,7 +34,7 @@ pub(super) struct Teller<'a> {
 type Phrase = Result<Option<String>, ServiceError>;
 
 impl<'a> Teller<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Self {
+    pub(super) fn new(context: &'a ToolContext<'a>) -> Self {
         let snapshot = context.snapshot();
         Self { context, snapshot, given: BTreeMap::new(), facts: Facts::default() }
     }

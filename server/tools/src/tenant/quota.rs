@@ -10,7 +10,7 @@ use recalld_common::Month;
 use recalld_common::counted::{agreed, counted};
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 args! {
     struct Status {}
@@ -49,7 +49,7 @@ struct QuotaStatus {
     month: String,
 }
 
-fn status(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn status(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Status::parse(raw)?;
     let Some(metered) = &context.caller.metered else {
         let text = "Calls of this workspace are not counted.".to_owned();

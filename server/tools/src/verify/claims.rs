@@ -23,7 +23,7 @@ use recalld_tool_framework::args::{List, Text, args, object};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::seen_at;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [evidence];
@@ -83,7 +83,7 @@ struct Found {
     evidence: Vec<Evidence>,
 }
 
-fn verify(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn verify(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Verify::parse(raw)?;
     let recall = RecallContext::now(context);
     let mut answer = Answer::plain(Value::Null, String::new());
@@ -117,7 +117,7 @@ fn told(claim: &Claim) -> String {
 }
 
 fn row(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     recall: &RecallContext<'_>,
     claim: &Claim,
     found: &Found,
@@ -133,7 +133,7 @@ fn row(
 
 /// Verifies a claim against the items of its tokens, and against the items that recall finds.
 fn found_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     recall: &RecallContext<'_>,
     claim: &Claim,
     mut answer: Answer,

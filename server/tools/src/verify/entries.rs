@@ -10,7 +10,7 @@ use engine::{ItemId, Micros, hex};
 use serde::Serialize;
 
 use recalld_common::names;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -38,7 +38,7 @@ pub(crate) struct Found {
 /// # Errors
 /// Returns an error if the ledger cannot be read or the call is over.
 pub(crate) fn newest(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     (up_to, windows): (u64, usize),
     enough: usize,
     weigh: impl Fn(&Entry) -> usize,
@@ -65,7 +65,7 @@ pub(crate) fn newest(
 
 /// Last matching entries of a window, oldest first: as few as make up `enough` rows.
 fn window(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     reader: &LedgerReader,
     (begin, end): (u64, u64),
     (enough, weigh): (usize, &impl Fn(&Entry) -> usize),
@@ -182,12 +182,12 @@ impl<'e> EntryFacts<'e> {
 }
 
 /// Returns true if the caller may read entries of other principals.
-pub(crate) fn is_auditor(context: &Context<'_>) -> bool {
+pub(crate) fn is_auditor(context: &ToolContext<'_>) -> bool {
     context.caller.audits()
 }
 
 /// Returns true if the entry records a call of this principal.
-pub(crate) fn is_own(context: &Context<'_>, entry: &Entry) -> bool {
+pub(crate) fn is_own(context: &ToolContext<'_>, entry: &Entry) -> bool {
     entry.principal == context.caller.in_ledger()
 }
 

@@ -9,7 +9,7 @@ use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Time, args};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const EVENTS: &str = "sensitivity_events_tool";
 
@@ -45,7 +45,7 @@ pub(super) const ROW: Tool = Tool {
 /// Position of an event: sequence number of the entry, and index among its items.
 type At = (u64, usize);
 
-fn events(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn events(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Wanted::parse(raw)?;
     let paging = Paging::of(EVENTS, raw, wanted.cursor.as_ref())?;
     let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;

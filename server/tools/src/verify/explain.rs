@@ -10,7 +10,7 @@ use recalld_tool_framework::args::{Id, args, choices};
 use recalld_tool_framework::paging::PAGE_BYTES_MAX;
 use recalld_tool_framework::reading::find;
 use recalld_tool_framework::results::{Kind, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 choices! {
     enum Asked { Read = "read", Export = "export", Write = "write" }
@@ -43,7 +43,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_id": "itm_00000000000000000000000002", "action": "export"}"#,
 };
 
-fn explained(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn explained(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Explain::parse(raw)?;
     let snapshot = context.snapshot();
     let Id(id) = wanted.item_id;

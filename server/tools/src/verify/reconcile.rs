@@ -9,7 +9,7 @@ use super::entries::{self, ReceiptFacts};
 use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Int, List, Text, Time, args, choices, object};
 use recalld_tool_framework::results::{Kind, always, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -62,7 +62,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"receipts": [{"receipt_id": "rcp_00000000000000000000000000000000", "seq": 1}]}"#,
 };
 
-fn reconcile(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn reconcile(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Reconcile::parse(raw)?;
     let found = entries_of(context, &wanted.receipts.0)?;
     let mut text = String::new();
@@ -85,13 +85,13 @@ fn seq(given: &Given) -> u64 {
 }
 
 /// Returns true if the caller may see the entry; entries of other principals require the audit scope.
-fn may_see(context: &Context<'_>, entry: &Entry) -> bool {
+fn may_see(context: &ToolContext<'_>, entry: &Entry) -> bool {
     entries::is_auditor(context) || entries::is_own(context, entry)
 }
 
 /// Reads the entries with these sequence numbers in one pass.
 fn entries_of(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     given: &[Given],
 ) -> Result<BTreeMap<u64, Entry>, ServiceError> {
     let reader = context.workspace.audit.reader().map_err(ServiceError::Unaudited)?;

@@ -11,7 +11,7 @@ use recalld_common::scope::Scope;
 use recalld_store_admin::LedgerPlace;
 use recalld_tool_framework::args::{Int, args};
 use recalld_tool_framework::results::{Kind, always, sometimes, without_nulls};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 args! {
     struct Scan {
@@ -43,7 +43,7 @@ pub(super) const ROW: Tool = Tool {
     example: "{}",
 };
 
-fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn scan(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Scan::parse(raw)?;
     let from_seq = wanted.from_seq.map_or(1, |seq| seq.0.unsigned_abs());
     let to_seq = wanted.to_seq.map_or(u64::MAX, |seq| seq.0.unsigned_abs());
@@ -69,7 +69,7 @@ fn scan(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Servi
 }
 
 /// The last checkpoint recorded in the metastore for the ledger with this first entry; `None` if there is none.
-fn anchor(context: &Context<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ServiceError> {
+fn anchor(context: &ToolContext<'_>, first: Option<Hash>) -> Result<Option<Anchor>, ServiceError> {
     let control = context.services.control;
     if !control.exists() {
         return Ok(None);

@@ -16,7 +16,7 @@ use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Argument, Id, Int, List, Shown, Text, args};
 use recalld_tool_framework::paging::{Cursor, PAGE_BYTES_MAX, Paging, ROWS_MAX, Row, not_ours};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 use standing::{AskedItem, Judge, Standing};
 
 const NAME: &str = "recall_staleness_check_tool";
@@ -94,7 +94,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"item_ids": ["itm_00000000000000000000000001", "doc_00000000000000000000000004"]}"#,
 };
 
-fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn checked(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let asked = Asked::parse(raw)?;
     let snapshot = context.snapshot();
     let mut judge = Judge::new(context, &snapshot);
@@ -123,7 +123,7 @@ fn checked(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, Se
 
 /// Resolves a token to its item and checks the item.
 fn by_token(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     judge: &mut Judge<'_>,
     token: &str,
 ) -> Result<(AskedItem, Standing), ServiceError> {
@@ -164,7 +164,7 @@ fn of_all(
 
 /// A page of current items recorded at least `days` days ago, oldest first.
 fn older(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     paging: &Paging,
     days: i64,

@@ -9,7 +9,7 @@ use recalld_common::scope::Scope;
 use recalld_tool_framework::args::{Text, Time, args, choices};
 use recalld_tool_framework::paging::{Cursor, Paging, ROWS_MAX, Row};
 use recalld_tool_framework::results::{BOUNDS, Kind, NEXT_CURSOR, TRUNCATED, always};
-use recalld_tool_framework::{Answer, Change, Context, ServiceError, Tool};
+use recalld_tool_framework::{Answer, Change, ServiceError, Tool, ToolContext};
 
 const TRAIL: &str = "audit_trail_tool";
 
@@ -50,7 +50,7 @@ pub(super) const ROW: Tool = Tool {
     example: r#"{"decision": "allow"}"#,
 };
 
-fn trail(context: &Context<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
+fn trail(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Trail::parse(raw)?;
     let paging = Paging::of(TRAIL, raw, wanted.cursor.as_ref())?;
     let period = Period::of(wanted.from.map(|at| at.0), wanted.to.map(|at| at.0))?;

@@ -26,7 +26,7 @@ impl House {
     ) -> Result<Answer, Refused> {
         self.with_context(&counted(), |context| {
             let deadline = if is_late { Instant::now() } else { context.deadline };
-            let context = Context { deadline, ..*context };
+            let context = ToolContext { deadline, ..*context };
             governed(&context, TOOL, &json!({}), true, |_| work())
         })
     }

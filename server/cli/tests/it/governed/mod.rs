@@ -28,7 +28,7 @@ use recalld_embedding::model::Silent;
 use recalld_policy::Caller;
 use recalld_policy::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use recalld_recall::Plan;
-use recalld_tool_framework::{Answer, Context};
+use recalld_tool_framework::{Answer, ToolContext};
 use recalld_tools::{CATALOG, recall::arbitrate};
 use serde_json::{Map, Value, json};
 use support_engine::sample::link;
@@ -118,8 +118,8 @@ impl House {
         self.write_batch(Batch { tombstones: vec![stone], ..Batch::default() });
     }
 
-    fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&Context<'_>) -> T) -> T {
-        run(&Context {
+    fn with_context<T>(&self, caller: &Caller, run: impl FnOnce(&ToolContext<'_>) -> T) -> T {
+        run(&ToolContext {
             services: self.started.parts.tool_services(),
             workspace: &self.started.parts.local.get(),
             caller,

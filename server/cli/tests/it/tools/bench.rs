@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use recalld_common::cancel::CancellationToken;
-use recalld_tool_framework::Context;
+use recalld_tool_framework::ToolContext;
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, operator};
@@ -22,7 +22,7 @@ fn called_off(desk: &Desk, tool: &str, arguments: &Value) -> String {
         cancel.cancel();
     };
     let caller = operator();
-    let context = Context {
+    let context = ToolContext {
         services: desk.started().parts.tool_services(),
         workspace: &desk.started().parts.local.get(),
         caller: &caller,

@@ -4,7 +4,7 @@ use engine::Sensitivity;
 use recalld_audit::{mint, tenant_hash};
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
@@ -229,7 +229,7 @@ fn who_calls_it_off_waits_for_no_further_claim() {
     let error = desk.with_context(&operator(), |context| {
         let cancel = CancellationToken::new();
         cancel.cancel();
-        let context = Context { cancel: &cancel, ..*context };
+        let context = ToolContext { cancel: &cancel, ..*context };
         let tool = CATALOG.find(&operator(), TOOL).unwrap();
         tool.call(&context, raw.as_object().unwrap()).unwrap_err().error
     });

@@ -16,7 +16,7 @@ use recalld_common::scope::Scope;
 use recalld_policy::plans::Plans;
 use recalld_policy::rate::key_of;
 use recalld_policy::{Caller, Metered};
-use recalld_tool_framework::{Change, Context};
+use recalld_tool_framework::{Change, ToolContext};
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, member, operator};
@@ -440,7 +440,7 @@ fn a_command_that_is_called_off_leads_to_nothing() {
     cancel.cancel();
     let raw = json!({"command": "what was decided about the gate?"});
     let refused = desk.with_context(&operator(), |context| {
-        let context = Context { cancel: &cancel, progress: None, ..*context };
+        let context = ToolContext { cancel: &cancel, progress: None, ..*context };
         CATALOG
             .find(&operator(), TOOL)
             .unwrap()

@@ -10,7 +10,7 @@ use recalld_policy::{Action, Verdict};
 use recalld_recall::show::ItemFacts;
 use recalld_recall::{AccessView, show};
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -107,7 +107,7 @@ impl Evidence {
 
     pub(super) fn row(
         &self,
-        context: &Context<'_>,
+        context: &ToolContext<'_>,
         snapshot: &AccessView<'_>,
     ) -> Result<Value, ServiceError> {
         let item = snapshot.item(self.place)?;

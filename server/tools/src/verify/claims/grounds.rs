@@ -4,7 +4,7 @@ use recalld_audit::{TenantHash, check};
 use recalld_policy::{Action, Verdict};
 use recalld_recall::{AccessView, show};
 use recalld_tool_framework::reading::NO_SUCH_ITEM;
-use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError};
+use recalld_tool_framework::{ANSWER_KIND, ServiceError, ToolContext};
 
 /// Result of resolving a grounding token.
 pub(super) enum Ground {
@@ -17,7 +17,7 @@ pub(super) enum Ground {
 /// Resolves a token to its item. If the item was forgotten, or the caller may not know of it, the item is reported as
 /// missing.
 pub(super) fn ground(
-    context: &Context<'_>,
+    context: &ToolContext<'_>,
     snapshot: &AccessView<'_>,
     token: &str,
     tenant: &TenantHash,

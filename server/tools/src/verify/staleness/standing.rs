@@ -21,7 +21,7 @@ use recalld_recall::show::{ItemFacts, REDACTED};
 use recalld_recall::{AccessView, Witness, map_evidence};
 use recalld_tool_framework::reading::seen;
 use recalld_tool_framework::results::without_nulls;
-use recalld_tool_framework::{ANSWER_KIND, Context, ServiceError, touched};
+use recalld_tool_framework::{ANSWER_KIND, ServiceError, ToolContext, touched};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];
@@ -102,7 +102,7 @@ enum File {
 
 /// Checks items of one snapshot for one call.
 pub(super) struct Judge<'a> {
-    context: &'a Context<'a>,
+    context: &'a ToolContext<'a>,
     snapshot: &'a AccessView<'a>,
     now: Micros,
     /// Files checked so far, at most one per requested item.
@@ -110,7 +110,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(context: &'a Context<'a>, snapshot: &'a AccessView<'a>) -> Self {
+    pub(super) fn new(context: &'a ToolContext<'a>, snapshot: &'a AccessView<'a>) -> Self {
         Self { context, snapshot, now: context.services.clock.now(), files: HashMap::new() }
     }
 

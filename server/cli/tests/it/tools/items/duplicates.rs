@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::Sensitivity;
 use recalld_common::cancel::CancellationToken;
 use recalld_policy::Caller;
-use recalld_tool_framework::{Context, ServiceError};
+use recalld_tool_framework::{ServiceError, ToolContext};
 use recalld_tools::CATALOG;
 use serde_json::{Value, json};
 use support_server::desk::{Desk, VEILED, member, operator};
@@ -222,7 +222,7 @@ fn who_calls_it_off_is_not_kept_waiting() {
     let error = desk.with_context(&operator(), |context| {
         let cancel = CancellationToken::new();
         cancel.cancel();
-        let context = Context { cancel: &cancel, ..*context };
+        let context = ToolContext { cancel: &cancel, ..*context };
         CATALOG
             .find(&operator(), TOOL)
             .unwrap()
