@@ -212,7 +212,7 @@ pub fn ingest_as_operator(
     governed(context, "recalld ingest", raw, true, |context| {
         let report = ingest_tool::run(context, &roots, &request)?;
         let text = ingest_tool::readable(&report, request.dry_run);
-        let answer = Answer::plain(report.to_json(), text);
+        let answer = Answer::plain(json!(report.facts()), text);
         let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
         Ok(answer.touching(Effect::Written, report.documents))
     })
@@ -431,7 +431,7 @@ pub fn export(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
         stream.send_in_turn(&bytes).map_err(Cut::from)
     });
     match written {
-        Ok(lines) => event(&stream, "report", &lines.to_json()),
+        Ok(lines) => event(&stream, "report", &json!(lines)),
         Err(Cut::Damaged(damage)) => {
             event(&stream, "error", &json!({"detail": damage.to_string()}));
         }

@@ -6,11 +6,13 @@
 use std::collections::HashSet;
 
 use engine::{Batch, ItemDraft, ItemId, Sensitivity, Snapshot, Store};
+use serde_json::json;
 
 use super::held::{Held, raised};
 use super::linking::{Linking, Unlinked};
 use super::outline::{FROM_FILE, Marks, Prepared, named};
 use super::parcel::{Documents, One, Stored as Settled};
+use super::report::JobRecord;
 pub use super::report::{BrokenOff, JobError, Report};
 use super::stored::{documents_before, stored};
 use super::walk::{self, Cut, Listed, walk};
@@ -459,18 +461,14 @@ impl Job<'_> {
         let report = &mut state.report;
         let is_cancelled = report.cancelled;
         report.job = Some(id);
-        let mut told = report.to_json();
-        told["paths"] =
-            request.paths.iter().map(|path| recalld_secret_scan::masked(path)).collect();
-        for list in ["skipped", "errors", "secrets"] {
-            if let Some(rows) = told[list].as_array_mut() {
-                rows.truncate(RECORDED_MAX);
-            }
-        }
+        let record = JobRecord {
+            report: report.facts().cut_to(RECORDED_MAX),
+            paths: request.paths.iter().map(|path| recalld_secret_scan::masked(path)).collect(),
+        };
         let item = ItemDraft {
             id: Some(id),
             title: format!("ingest of {}", counted(report.files, "file")),
-            text: told.to_string(),
+            text: json!(record).to_string(),
             supersedes: state.open.filter(|_| !is_cancelled).into_iter().collect(),
             ..job_item(request)
         };

@@ -19,6 +19,7 @@ pub mod walk;
 
 pub use held::Held;
 pub use job::{BrokenOff, Job, Report, Request};
+pub use report::{ReportFacts, StoredJob};
 pub use stored::document_of;
 pub use stored::{asked_of, beside_now};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use engine::{CorruptionError, ItemId, SearchError, WriteError};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::held::Held;
 use recalld_common::names;
@@ -78,8 +79,7 @@ impl Default for Rooms {
 }
 
 /// Adds a row to a list within its byte budget. After the first row that does not fit, a list accepts no more rows.
-fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, shown: &Value) {
-    let needed = shown.to_string().len() + 1; // a comma
+fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, needed: usize) {
     let has_room = list.len() < LISTED_MAX && needed <= *room;
     *room = if has_room { *room - needed } else { 0 };
     if has_room {
@@ -87,36 +87,134 @@ fn add<T>(list: &mut Vec<T>, room: &mut usize, row: T, shown: &Value) {
     }
 }
 
-fn told(path: &str, why: &str) -> Value {
-    json!({"path": path, "why": why})
+/// Bytes of a row in a list, as JSON with a comma.
+fn bytes_of(row: &impl Serialize) -> usize {
+    json!(row).to_string().len() + 1
 }
 
-fn told_secret(path: &str, line: u32, kind: Kind) -> Value {
-    json!({"path": path, "line": line, "kind": kind.name()})
+/// A report as answers and the job's record show it.
+#[derive(Debug, Serialize)]
+pub struct ReportFacts<'r> {
+    job_id: Option<String>,
+    files: u64,
+    items: u64,
+    embedded: u64,
+    unchanged: u64,
+    superseded: u64,
+    links: u64,
+    skipped: Vec<FileFault<'r>>,
+    skipped_count: u64,
+    errors: Vec<FileFault<'r>>,
+    errors_count: u64,
+    secrets: Vec<SecretFinding<'r>>,
+    secrets_count: u64,
+    cancelled: bool,
+    truncated: bool,
+}
+
+/// A file that was skipped, or could not be read or stored.
+#[derive(Debug, Serialize)]
+struct FileFault<'r> {
+    path: &'r str,
+    why: &'r str,
+}
+
+#[derive(Debug, Serialize)]
+struct SecretFinding<'r> {
+    path: &'r str,
+    line: u32,
+    kind: &'static str,
+}
+
+fn faults(pairs: &[(String, String)]) -> Vec<FileFault<'_>> {
+    pairs.iter().map(|(path, why)| FileFault { path, why }).collect()
+}
+
+impl<'r> SecretFinding<'r> {
+    fn of(path: &'r str, line: u32, kind: Kind) -> Self {
+        Self { path, line, kind: kind.name() }
+    }
+}
+
+impl ReportFacts<'_> {
+    /// Truncates each list to `rows_max` rows.
+    pub(super) fn cut_to(mut self, rows_max: usize) -> Self {
+        self.skipped.truncate(rows_max);
+        self.errors.truncate(rows_max);
+        self.secrets.truncate(rows_max);
+        self
+    }
+}
+
+/// Text of a job's record.
+#[derive(Debug, Serialize)]
+pub(super) struct JobRecord<'r> {
+    #[serde(flatten)]
+    pub(super) report: ReportFacts<'r>,
+    pub(super) paths: Vec<String>,
+}
+
+/// Fields of a job's stored record. A field is `null` if the record lacks it; an imported record may also have values
+/// of other types.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredJob {
+    /// Requested paths.
+    pub paths: Value,
+    /// Files read or checked.
+    pub files: Value,
+    /// Items written.
+    pub items: Value,
+    unchanged: Value,
+    superseded: Value,
+    links: Value,
+    skipped_count: Value,
+    /// Number of all errors.
+    pub errors_count: Value,
+    errors: Value,
+    secrets_count: Value,
+    #[serde(skip_serializing)]
+    cancelled: Value,
+}
+
+impl StoredJob {
+    /// Parses the text of a job's record; without any field if the text is not a record.
+    pub fn of(text: &str) -> Self {
+        // An object is parsed first, because the derived parser also accepts an array of values.
+        let fields: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+        serde_json::from_value(Value::Object(fields)).unwrap_or_default()
+    }
+
+    /// Returns true if the job was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled == true
+    }
 }
 
 impl Report {
-    /// The report as JSON: `{job_id, files, items, unchanged, superseded, skipped[], errors[]}` and further counts.
-    pub fn to_json(&self) -> Value {
-        let listed = |pairs: &[(String, String)]| -> Value {
-            pairs.iter().map(|(path, why)| told(path, why)).collect()
-        };
+    /// The report as answers show it.
+    pub fn facts(&self) -> ReportFacts<'_> {
         let secrets = self.secrets.iter();
-        let secrets: Value =
-            secrets.map(|(path, line, kind)| told_secret(path, *line, *kind)).collect();
-        json!({
-            "job_id": self.job.map(|id| names::item("job", id)),
-            "files": self.files, "items": self.items, "embedded": self.embedded,
-            "unchanged": self.unchanged,
-            "superseded": self.superseded, "links": self.links,
-            "skipped": listed(&self.skipped), "skipped_count": self.skipped_count,
-            "errors": listed(&self.errors), "errors_count": self.errors_count,
-            "secrets": secrets, "secrets_count": self.secrets_count,
-            "cancelled": self.cancelled,
-            "truncated": self.skipped_count > self.skipped.len() as u64
+        let secrets = secrets.map(|(path, line, kind)| SecretFinding::of(path, *line, *kind));
+        ReportFacts {
+            job_id: self.job.map(|id| names::item("job", id)),
+            files: self.files,
+            items: self.items,
+            embedded: self.embedded,
+            unchanged: self.unchanged,
+            superseded: self.superseded,
+            links: self.links,
+            skipped: faults(&self.skipped),
+            skipped_count: self.skipped_count,
+            errors: faults(&self.errors),
+            errors_count: self.errors_count,
+            secrets: secrets.collect(),
+            secrets_count: self.secrets_count,
+            cancelled: self.cancelled,
+            truncated: self.skipped_count > self.skipped.len() as u64
                 || self.errors_count > self.errors.len() as u64
                 || self.secrets_count > self.secrets.len() as u64,
-        })
+        }
     }
 
     /// Counts a written document of `items` items.
@@ -131,23 +229,23 @@ impl Report {
         self.secret_kinds.extend(&held.kinds);
         let path = recalld_secret_scan::masked(path);
         for &(line, kind) in &held.listed {
-            let shown = told_secret(&path, line, kind);
-            add(&mut self.secrets, &mut self.room.secrets, (path.clone(), line, kind), &shown);
+            let bytes = bytes_of(&SecretFinding::of(&path, line, kind));
+            add(&mut self.secrets, &mut self.room.secrets, (path.clone(), line, kind), bytes);
         }
     }
 
     pub(super) fn skip(&mut self, path: String, why: String) {
         self.skipped_count += 1;
         let path = recalld_secret_scan::masked(&path);
-        let shown = told(&path, &why);
-        add(&mut self.skipped, &mut self.room.skipped, (path, why), &shown);
+        let bytes = bytes_of(&FileFault { path: &path, why: &why });
+        add(&mut self.skipped, &mut self.room.skipped, (path, why), bytes);
     }
 
     pub(super) fn fail(&mut self, path: String, why: String) {
         self.errors_count += 1;
         let path = recalld_secret_scan::masked(&path);
-        let shown = told(&path, &why);
-        add(&mut self.errors, &mut self.room.errors, (path, why), &shown);
+        let bytes = bytes_of(&FileFault { path: &path, why: &why });
+        add(&mut self.errors, &mut self.room.errors, (path, why), bytes);
     }
 }
 
@@ -225,10 +323,17 @@ mod tests {
         }
         assert_eq!((report.skipped.len(), report.skipped_count), (LISTED_MAX, 105));
         assert_eq!((report.errors.len(), report.errors_count), (15, 105));
-        let shown = report.to_json();
+        let shown = json!(report.facts());
         assert!(shown["errors"].to_string().len() <= LISTED_BYTES_MAX);
         assert_eq!(shown["truncated"], true);
         report.fail("short".to_owned(), "broken".to_owned());
         assert_eq!(report.errors.len(), 15, "the first ones are told, none between");
+    }
+
+    #[test]
+    fn a_stored_record_is_an_object_whose_missing_fields_are_null() {
+        assert!(StoredJob::of(r#"["docs", 1, 2]"#).files.is_null());
+        let job = StoredJob::of(r#"{"files": "3", "cancelled": true, "other": 1}"#);
+        assert!(job.is_cancelled() && job.files == "3" && job.items.is_null());
     }
 }

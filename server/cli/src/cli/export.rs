@@ -186,7 +186,7 @@ fn lines(data: &Path, workspace: Option<&str>, out: &mut impl Write) -> Result<V
             let told = alone.export(workspace, |snapshot| {
                 write::all(snapshot, |lines| out.write_all(lines).map_err(Cut::from))
             });
-            Ok(told.map_err(Failure::from)??.to_json())
+            Ok(json!(told.map_err(Failure::from)??))
         }
         Err(StartError::Busy(_)) => {
             // A failed write ends the response; its error is retained in `failed`.

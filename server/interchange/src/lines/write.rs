@@ -5,14 +5,14 @@ use engine::{
     SourceView, Span, Status, TombstoneTarget, TombstoneView, hex,
 };
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::limits::CHUNK_BYTES;
 use super::text::Object;
 use recalld_common::names;
 
 /// Number of written lines by type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Lines {
     /// Sources.
     pub sources: u64,
@@ -25,14 +25,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `{sources, items, edges, tombstones}`.
-    pub fn to_json(self) -> Value {
-        json!({
-            "sources": self.sources, "items": self.items, "edges": self.edges,
-            "tombstones": self.tombstones,
-        })
-    }
-
     /// Counts one line of the type of this row.
     pub fn count(&mut self, record: &Record<'_>) {
         match record {

@@ -5,7 +5,7 @@
 
 use engine::ledger::{Effect, TouchedItem};
 use engine::{Record, ScanCursor, Seq, Snapshot};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::given::{Fate, Given, Kept};
 use recalld_common::counted::counted;
@@ -109,7 +109,7 @@ fn export(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer,
     if let Some((verdict, rule)) = told.strictest {
         (answer.decision, answer.rule) = (decision_of(verdict), rule);
     }
-    answer.structured["counts"] = told.lines.to_json();
+    answer.structured["counts"] = json!(told.lines);
     answer.structured["seq"] = until.into();
     if told.withheld > 0 {
         answer.structured["withheld"] = told.withheld.into();

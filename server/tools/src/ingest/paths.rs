@@ -5,10 +5,11 @@ use std::cell::Cell;
 use engine::ledger::Effect;
 use engine::{Batch, ItemId, Sensitivity, WriteError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
 use recalld_fs_util::roots::Roots;
+use recalld_ingest::ReportFacts;
 use recalld_ingest::job::{BrokenOff, Job, JobError, Report, Request};
 use recalld_policy::{Action, Verdict};
 
@@ -104,8 +105,8 @@ fn ingest_paths(
     let roots = context.workspace.roots();
     refuse_hidden(&roots, &request.paths)?;
     let report = run(context, &roots, &request)?;
-    let mut structured = without_nulls(report.to_json()); // a dry run is no job
-    structured["dry_run"] = request.dry_run.into();
+    let shown = PathsAnswer { report: report.facts(), dry_run: request.dry_run };
+    let structured = without_nulls(json!(shown)); // a dry run is no job
     let text = readable(&report, request.dry_run);
     if let Some(keyed) = keyed.filter(|_| !request.dry_run && !report.cancelled) {
         let record = PathsRecord { structured: structured.clone(), text: text.clone() };
@@ -116,6 +117,14 @@ fn ingest_paths(
     let answer = Answer::plain(structured, text);
     let answer = answer.raising(report.raised, &report.secret_kinds).lowering(report.lowered);
     Ok(answer.touching(Effect::Written, report.documents))
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct PathsAnswer<'r> {
+    #[serde(flatten)]
+    report: ReportFacts<'r>,
+    dry_run: bool,
 }
 
 /// Idempotency record: the response itself.

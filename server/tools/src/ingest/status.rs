@@ -2,11 +2,13 @@
 
 use engine::ledger::Effect;
 use engine::{RowAddress, Snapshot, Status};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use recalld_common::counted::counted;
 use recalld_common::names;
 use recalld_common::scope::Scope;
+use recalld_ingest::StoredJob;
 use recalld_ingest::job::OPEN_REF;
 use recalld_recall::{AccessView, Room};
 use recalld_tool_framework::args::{Id, args};
@@ -67,7 +69,7 @@ fn status(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer,
     let snapshot = context.snapshot();
     if let Some(Id(id)) = wanted.job_id {
         return match running.filter(|running| running.job == id) {
-            Some(running) => Ok(one(shown_running(&running))),
+            Some(running) => Ok(one(&JobFacts::running(&running))),
             None => by_id(&snapshot, id),
         };
     }
@@ -79,14 +81,14 @@ fn status(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer,
         Ok(!is_mark || !is_running && snapshot.status(place)? == Status::Current)
     })?;
     let begun = running.filter(|_| is_first).map(|running| {
-        let shown = shown_running(&running);
+        let job = JobFacts::running(&running);
         let key = (running.began.0, running.job.to_string());
-        Ok(Row::new(key, shown.clone(), line(&shown)))
+        Ok(Row::new(key, job.shown(), job.line()))
     });
     let rows = listed.into_iter().map(|(key, place)| {
-        let shown = shown(&snapshot, place)?;
+        let job = JobFacts::ended(&snapshot, place)?;
         let read = touched(Effect::Read, snapshot.id(place)?);
-        Ok(Row::new(key, shown.clone(), line(&shown)).touching([read]))
+        Ok(Row::new(key, job.shown(), job.line()).touching([read]))
     });
     Ok(paging.page(begun.into_iter().chain(rows))?.into_answer("jobs", "Nothing was ingested yet."))
 }
@@ -97,76 +99,95 @@ fn by_id(snapshot: &AccessView<'_>, id: engine::ItemId) -> Result<Answer, Servic
         let why = format!("is the id of a {}; that of a job is wanted", item.kind);
         return Err(ServiceError::argument("job_id", why));
     }
-    Ok(one(shown(snapshot, place)?).touching(Effect::Read, [item.id]))
+    Ok(one(&JobFacts::ended(snapshot, place)?).touching(Effect::Read, [item.id]))
 }
 
-fn one(job: Value) -> Answer {
-    let text = line(&job);
-    Answer::plain(json!({"jobs": [job], "truncated": false}), text)
+fn one(job: &JobFacts<'_>) -> Answer {
+    Answer::plain(json!({"jobs": [job.shown()], "truncated": false}), job.line())
 }
 
-fn shown_running(running: &Running) -> Value {
-    let shown = json!({
-        "job_id": names::item(JOB, running.job), "state": "running", "at": names::time(running.began),
-        "by": running.by, "via": running.via, "paths": running.paths,
-        "done": running.done.0, "total": running.done.1,
-    });
-    with_short_paths(shown)
+/// A job in an answer.
+#[derive(Debug, Serialize)]
+struct JobFacts<'s> {
+    job_id: String,
+    state: &'static str,
+    at: String,
+    by: &'s str,
+    via: &'s str,
+    #[serde(flatten)]
+    figures: Figures,
+    paths_left_out: Option<usize>,
 }
 
-/// Drops the paths beyond the byte budget and reports their number.
-fn with_short_paths(mut shown: Value) -> Value {
-    let Some(paths) = shown["paths"].as_array_mut() else { return shown };
+/// Paths and counts of a job.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Figures {
+    Running { paths: Vec<String>, done: u64, total: u64 },
+    Ended(Box<StoredJob>),
+}
+
+impl<'s> JobFacts<'s> {
+    fn running(running: &'s Running) -> Self {
+        let mut paths = running.paths.clone();
+        let paths_left_out = shorten(&mut paths);
+        let (done, total) = running.done;
+        Self {
+            job_id: names::item(JOB, running.job),
+            state: "running",
+            at: names::time(running.began),
+            by: &running.by,
+            via: running.via,
+            figures: Figures::Running { paths, done, total },
+            paths_left_out,
+        }
+    }
+
+    /// Facts of a job that has ended, or of an interrupted job that left only its mark.
+    fn ended(snapshot: &'s Snapshot, place: RowAddress) -> Result<Self, ServiceError> {
+        let item = snapshot.item(place)?;
+        let mut stored = StoredJob::of(item.text);
+        let state = match (item.reference == Some(OPEN_REF), stored.is_cancelled()) {
+            (true, _) => "interrupted",
+            (_, true) => "cancelled",
+            _ => "done",
+        };
+        Ok(Self {
+            job_id: names::of_item(&item),
+            state,
+            at: names::time(item.recorded_at),
+            by: item.recorded_by,
+            via: item.via,
+            paths_left_out: stored.paths.as_array_mut().and_then(shorten),
+            figures: Figures::Ended(Box::new(stored)),
+        })
+    }
+
+    /// JSON of the job, without the fields that its record lacks.
+    fn shown(&self) -> Value {
+        without_nulls(json!(self))
+    }
+
+    fn line(&self) -> String {
+        let how = match &self.figures {
+            Figures::Running { done, total, .. } => format!("{done} of {}", counted(total, "step")),
+            Figures::Ended(_) if self.state == "interrupted" => {
+                "was cut off; the next job goes on with it".to_owned()
+            }
+            Figures::Ended(job) => format!(
+                "{}, {}, {}",
+                counted(&job.files, "file"),
+                counted(&job.items, "item"),
+                counted(&job.errors_count, "error")
+            ),
+        };
+        format!("{} {} {}: {how}\n", self.at, self.job_id, self.state)
+    }
+}
+
+/// Drops the paths beyond the byte budget and returns their number, if any.
+fn shorten(paths: &mut Vec<impl Serialize>) -> Option<usize> {
     let mut room = Room::of(PATHS_BYTES_MAX);
     paths.retain(|path| room.takes(path));
-    if room.left_out() > 0 {
-        shown["paths_left_out"] = room.left_out().into();
-    }
-    shown
-}
-
-/// JSON of a job that has ended, or of an interrupted job that left only its mark.
-fn shown(snapshot: &Snapshot, place: RowAddress) -> Result<Value, ServiceError> {
-    let item = snapshot.item(place)?;
-    let told: Value = serde_json::from_str(item.text).unwrap_or_default();
-    let is_mark = item.reference == Some(OPEN_REF);
-    let state = match (is_mark, told["cancelled"] == true) {
-        (true, _) => "interrupted",
-        (_, true) => "cancelled",
-        _ => "done",
-    };
-    let mut shown = json!({
-        "job_id": names::of_item(&item), "state": state, "at": names::time(item.recorded_at),
-        "by": item.recorded_by, "via": item.via,
-    });
-    for name in [
-        "paths",
-        "files",
-        "items",
-        "unchanged",
-        "superseded",
-        "links",
-        "skipped_count",
-        "errors_count",
-        "errors",
-        "secrets_count",
-    ] {
-        shown[name] = told[name].clone();
-    }
-    Ok(with_short_paths(without_nulls(shown)))
-}
-
-fn line(job: &Value) -> String {
-    let word = |name: &str| job[name].as_str().unwrap_or_default();
-    let how = match job["state"].as_str() {
-        Some("running") => format!("{} of {}", job["done"], counted(&job["total"], "step")),
-        Some("interrupted") => "was cut off; the next job goes on with it".to_owned(),
-        _ => format!(
-            "{}, {}, {}",
-            counted(&job["files"], "file"),
-            counted(&job["items"], "item"),
-            counted(&job["errors_count"], "error")
-        ),
-    };
-    format!("{} {} {}: {how}\n", word("at"), word("job_id"), word("state"))
+    Some(room.left_out()).filter(|count| *count > 0)
 }
