@@ -105,6 +105,11 @@ pub(crate) fn arguments(call: &Call) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
+/// Returns the body of an audited answer: the structured content with the receipt, and the text.
+fn body_of(mut answer: Answer) -> Value {
+    json!({"structured": answer.take_content(), "text": answer.text})
+}
+
 /// `POST /operator/recall`: an audited recall with the operator's limits.
 pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let raw = arguments(ask.call)?;
@@ -116,8 +121,7 @@ pub fn recall(ask: &Ask<'_>) -> Result<Response, Refusal> {
         ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer =
         recall_as_operator(&context, &raw, wanted).map_err(|refused| over_http(refused.error))?;
-    let body = json!({"structured": answer.structured, "text": answer.text});
-    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
+    Ok(whose.aged(Response::json(200, body_of(answer).to_string().into_bytes())))
 }
 
 /// Recalls as the operator; also called in-process by a command that has opened the store itself.
@@ -168,9 +172,7 @@ pub fn ingest(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
         progress: Some(&tell),
     };
     match ingest_as_operator(&context, &raw, wanted) {
-        Ok(answer) => {
-            event(&stream, "report", &json!({"structured": answer.structured, "text": answer.text}))
-        }
+        Ok(answer) => event(&stream, "report", &body_of(answer)),
         Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
     }
 }
@@ -263,13 +265,7 @@ pub fn import(parts: &AppState, caller: &Caller, call: &Call, reply: Reply) {
         progress: Some(&tell),
     };
     match import_as_operator(&context, &raw, &wanted) {
-        Ok(answer) => {
-            event(
-                &stream,
-                "report",
-                &json!({"structured": answer.structured, "text": answer.text}),
-            );
-        }
+        Ok(answer) => event(&stream, "report", &body_of(answer)),
         Err(error) => event(&stream, "error", &json!({"detail": error.to_string()})),
     }
 }

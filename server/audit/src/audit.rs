@@ -12,13 +12,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::Micros;
 use engine::ledger::{
     Anchor, AppendError, Decision, EntryDraft, Ledger, LedgerOpenError, LedgerOptions,
     LedgerReader, Outcome, ReadError, TouchedItem,
 };
 use engine::os::clock::{Clock, Random};
-use serde_json::{Value, json};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use self::events::{COUNTED_TOGETHER_MAX, Past};
@@ -51,27 +50,22 @@ pub struct Trace {
 }
 
 /// The receipt of a recorded call, as returned to the caller.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Receipt {
-    id: String,
+    receipt_id: String,
     seq: u64,
-    decision: Decision,
-    rule: String,
-    at: Micros,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    at: String,
 }
 
 impl Receipt {
-    /// The JSON `{receipt_id, seq, decision, rule, at}`.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "receipt_id": self.id, "seq": self.seq, "decision": self.decision.word(),
-            "rule": self.rule, "at": names::time(self.at),
-        })
-    }
-
-    /// The JSON without decision and rule, for calls whose decision would reveal the existence of an item.
-    pub fn to_json_undecided(&self) -> Value {
-        json!({"receipt_id": self.id, "seq": self.seq, "at": names::time(self.at)})
+    /// Removes decision and rule, for calls whose decision would reveal the existence of an item.
+    #[must_use]
+    pub fn undecided(self) -> Self {
+        Self { decision: None, rule: None, ..self }
     }
 }
 
@@ -261,11 +255,11 @@ impl Audit {
         }
         self.shared.changed.notify_one();
         Ok(Receipt {
-            id: format!("rcp_{}", engine::hex(&receipt)),
+            receipt_id: format!("rcp_{}", engine::hex(&receipt)),
             seq,
-            decision: trace.decision,
-            rule: trace.rule.clone(),
-            at,
+            decision: Some(trace.decision.word()),
+            rule: Some(trace.rule.clone()),
+            at: names::time(at),
         })
     }
 

@@ -2,13 +2,13 @@ use std::collections::BTreeSet;
 
 use engine::ItemId;
 use engine::ledger::{Decision, Effect, RULE_BYTES_MAX, TouchedItem};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use recalld_audit::BY_SCOPE;
+use recalld_audit::{BY_SCOPE, Receipt};
 use recalld_policy::Verdict;
 use recalld_secret_scan::Kind;
 
-/// Result of a tool call before its receipt: structured content, text and item effects.
+/// Result of a tool call: structured content, text, item effects and receipt.
 #[derive(Debug)]
 pub struct Answer {
     /// `structuredContent` as an object, without the receipt.
@@ -21,13 +21,25 @@ pub struct Answer {
     pub decision: Decision,
     /// Name of the rule behind `decision`.
     pub rule: String,
+    /// Proof of the call's ledger entry; `None` until the call is recorded.
+    pub receipt: Option<Box<Receipt>>,
 }
 
 impl Answer {
     /// Builds an allowed answer without item effects; the rule is `BY_SCOPE`.
     pub fn plain(structured: Value, text: String) -> Self {
         let rule = BY_SCOPE.to_owned();
-        Self { structured, text, touched: Vec::new(), decision: Decision::Allow, rule }
+        let (touched, decision) = (Vec::new(), Decision::Allow);
+        Self { structured, text, touched, decision, rule, receipt: None }
+    }
+
+    /// Takes `structuredContent`, which has the receipt if the call is recorded.
+    pub fn take_content(&mut self) -> Value {
+        let mut content = self.structured.take();
+        if let Some(receipt) = self.receipt.take() {
+            content["receipt"] = json!(receipt);
+        }
+        content
     }
 
     /// Records items whose sensitivity was raised because they contain secrets of `kinds`, and names the kinds in the

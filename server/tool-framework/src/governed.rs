@@ -12,8 +12,7 @@ use super::answer::{Answer, touched};
 use super::context::ToolContext;
 use super::tool::{Change, Tool};
 use crate::error::{ServiceError, Stored};
-use recalld_audit::BY_SCOPE;
-use recalld_audit::{Trace, hash_call};
+use recalld_audit::{BY_SCOPE, Receipt, Trace, hash_call};
 use recalld_policy::Caller;
 use recalld_policy::meter::{Refusal, Reservation};
 use recalld_telemetry::log;
@@ -27,7 +26,7 @@ pub struct Refused {
     /// The error for the caller.
     pub error: ServiceError,
     /// Proof of the ledger entry; `None` if the ledger does not accept entries.
-    pub receipt: Option<Value>,
+    pub receipt: Option<Box<Receipt>>,
 }
 
 impl From<ServiceError> for Refused {
@@ -296,15 +295,14 @@ fn recorded(
     let answer = match (outcome, recorded) {
         (_, Err(error)) => Err(told(ServiceError::Unaudited(error.to_string())).into()),
         (Ok(mut answer), Ok(receipt)) => {
-            answer.structured["receipt"] = receipt.to_json();
+            answer.receipt = Some(Box::new(receipt));
             Ok(answer)
         }
         (Err(error), Ok(receipt)) => {
             // The receipt of a denial must read like the receipt of a missing item.
             let is_undecided = error.may_hide_a_denial() && !context.caller.audits();
-            let receipt =
-                if is_undecided { receipt.to_json_undecided() } else { receipt.to_json() };
-            Err(Refused { error: told(error), receipt: Some(receipt) })
+            let receipt = if is_undecided { receipt.undecided() } else { receipt };
+            Err(Refused { error: told(error), receipt: Some(Box::new(receipt)) })
         }
     };
     (answer, trace.touched)

@@ -18,7 +18,7 @@ use recalld_policy::Caller;
 use recalld_policy::{Action, Rule, Rules, Verdict, WhatMatch, WhoMatch};
 use recalld_tool_framework::{Answer, Refused, ToolContext};
 use recalld_tools::CATALOG;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::schema::assert_conforms;
@@ -220,7 +220,9 @@ impl Desk {
         let answer = self.with_context(caller, |context| {
             CATALOG.find(caller, tool).expect("a tool of the caller's").call(context, &raw)
         });
-        let bytes = answer.as_ref().map_or(0, |answer| answer.structured.to_string().len());
+        let bytes_of =
+            |answer: &Answer| json!([answer.structured, answer.receipt]).to_string().len();
+        let bytes = answer.as_ref().map_or(0, bytes_of);
         assert!(bytes <= RESULT_BYTES_MAX || LONGER.contains(&tool), "{tool} gives {bytes} bytes");
         answer
     }
@@ -241,10 +243,11 @@ impl Desk {
     #[track_caller]
     pub fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
         match self.try_call(caller, tool, arguments.clone()) {
-            Ok(answer) => {
-                assert_conforms(tool, &answer.structured);
+            Ok(mut answer) => {
+                let content = answer.take_content();
+                assert_conforms(tool, &content);
                 assert!(!answer.text.is_empty(), "{tool} {arguments} has nothing to read");
-                answer.structured
+                content
             }
             Err(refused) => panic!("{tool} {arguments}: {refused}"),
         }
@@ -300,7 +303,7 @@ impl Desk {
     /// The call is refused.
     #[track_caller]
     pub fn remember_as(&self, text: &str, sensitivity: Sensitivity) -> String {
-        let arguments = serde_json::json!({"text": text, "sensitivity": sensitivity.name()});
+        let arguments = json!({"text": text, "sensitivity": sensitivity.name()});
         let item = self.call("brain_remember", arguments);
         item["item"]["id"].as_str().expect("an item has an id").to_owned()
     }

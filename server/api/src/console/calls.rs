@@ -101,6 +101,6 @@ fn within(
         Whose::of(ask.parts, ask.caller, workspace, wants, &ask.call.cancel).map_err(over_http)?;
     let context =
         ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
-    let done = work(&context).map_err(|refused| over_http(refused.error))?;
-    Ok(whose.aged(answer(&done.structured)))
+    let mut done = work(&context).map_err(|refused| over_http(refused.error))?;
+    Ok(whose.aged(answer(&done.take_content())))
 }

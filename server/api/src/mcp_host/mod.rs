@@ -203,9 +203,9 @@ impl Host for Product {
             progress: if client.wants_progress() { Some(&notify) } else { None },
         };
         let result = match tool.call(&context, arguments) {
-            Ok(answer) => json!({
+            Ok(mut answer) => json!({
                 "content": [{"type": "text", "text": answer.text}],
-                "structuredContent": answer.structured,
+                "structuredContent": answer.take_content(),
                 "isError": false,
             }),
             Err(refused) => {
@@ -386,10 +386,8 @@ fn aged(mut result: Value, stale: Option<u64>) -> Value {
     result
 }
 
-/// Moves the receipt of a result into `_meta`.
-fn with_receipt(mut answer: Answer) -> Value {
-    let mut result = answer.structured.take();
-    let receipt = result.as_object_mut().and_then(|fields| fields.remove("receipt"));
-    result["_meta"]["recalld/receipt"] = receipt.unwrap_or_default();
+/// Builds a result with the receipt in `_meta`.
+fn with_receipt(Answer { structured: mut result, receipt, .. }: Answer) -> Value {
+    result["_meta"]["recalld/receipt"] = json!(receipt);
     result
 }

@@ -2,9 +2,9 @@
 //!
 //! The call is audited like a client's; the operator only chooses the workspace.
 
-use serde_json::{Map, json};
+use serde_json::Map;
 
-use super::{Whose, arguments, named};
+use super::{Whose, arguments, body_of, named};
 use crate::app_state::AppState;
 use crate::rest::Ask;
 use crate::service_error::over_http;
@@ -35,8 +35,7 @@ pub fn serve_call(ask: &Ask<'_>) -> Result<Response, Refusal> {
     let context =
         ToolContext { workspace: &whose.workspace, caller: &whose.caller, ..ask.context() };
     let answer = call_as_operator(&context, wanted).map_err(over_http)?;
-    let body = json!({"structured": answer.structured, "text": answer.text});
-    Ok(whose.aged(Response::json(200, body.to_string().into_bytes())))
+    Ok(whose.aged(Response::json(200, body_of(answer).to_string().into_bytes())))
 }
 
 /// Calls a tool as the operator; also called in-process by a command that has opened the store itself.

@@ -94,8 +94,8 @@ fn alone(parts: &AppState, raw: &Map<String, Value>) -> Result<Told, Failure> {
         deadline: Instant::now() + CALL_TIME_MAX,
         progress: None,
     };
-    let answer = call_as_operator(&context, wanted)?;
-    Ok(Told { structured: answer.structured, text: answer.text })
+    let mut answer = call_as_operator(&context, wanted)?;
+    Ok(Told { structured: answer.take_content(), text: answer.text })
 }
 
 /// Drops null fields and empty arrays.

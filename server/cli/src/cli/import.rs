@@ -137,8 +137,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let mut bar = Bar::of_command(Unit::Lines, args.common.json);
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
-            let answer = alone(&parts, &raw, &mut bar)?;
-            (answer.structured, answer.text)
+            let mut answer = alone(&parts, &raw, &mut bar)?;
+            (answer.take_content(), answer.text)
         }
         None => {
             let remote = Remote::find(&args.common.data()?)?;

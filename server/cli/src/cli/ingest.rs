@@ -56,9 +56,9 @@ pub(super) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let (structured, text) = match args.common.start_alone()? {
         Some(Started { parts, .. }) => {
             // A tenant's store is sealed when the application state closes it.
-            let answer = alone(&parts, &raw, &mut bar, &CancellationToken::new())?;
+            let mut answer = alone(&parts, &raw, &mut bar, &CancellationToken::new())?;
             parts.local.get().store.seal().map_err(Failure::could)?;
-            (answer.structured, answer.text)
+            (answer.take_content(), answer.text)
         }
         None => {
             let remote = Remote::find(&args.common.data()?)?;

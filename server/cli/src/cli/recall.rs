@@ -65,7 +65,7 @@ pub(super) fn run(args: &RecallArgs) -> Result<(), Failure> {
             };
             recalld_api::operator::recall_as_operator(&context, &raw, wanted)
                 .map_err(Failure::could)?
-                .structured
+                .take_content()
         }
         None => {
             let remote = Remote::find(&args.common.data()?)?;

@@ -118,10 +118,10 @@ fn command(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer
         shown.would = Some(would.clone());
         return Ok(Answer::plain(json!(shown), would));
     }
-    let answer = running::run(context, tool, &shown.arguments, once)?;
+    let mut answer = running::run(context, tool, &shown.arguments, once)?;
     let text = format!("{} was called, {}.\n{}", tool.name, shown.why, answer.text);
     shown.executed = true;
-    shown.result = Some(answer.structured);
+    shown.result = Some(answer.take_content());
     Ok(Answer { structured: json!(shown), text, ..answer })
 }
 

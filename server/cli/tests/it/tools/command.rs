@@ -405,7 +405,7 @@ fn an_error_of_the_tool_says_which_tool_and_argument() {
         .err()
         .unwrap();
     assert_eq!(refused.error.reason(), "not_found");
-    assert_eq!(desk.entry(&refused.receipt.unwrap()).outcome.word(), "refused");
+    assert_eq!(desk.entry(&json!(refused.receipt)).outcome.word(), "refused");
 }
 
 #[test]

@@ -10,9 +10,8 @@ use super::texts;
 /// The text block, parsed as JSON, and the structured result without its receipt.
 fn called(desk: &Desk, tool: &str, arguments: Value) -> (Value, Value) {
     let answer = desk.try_call(&operator(), tool, arguments).unwrap();
-    let mut structured = answer.structured;
-    structured.as_object_mut().unwrap().remove("receipt").unwrap();
-    (serde_json::from_str(&answer.text).unwrap(), structured)
+    assert!(answer.receipt.is_some());
+    (serde_json::from_str(&answer.text).unwrap(), answer.structured)
 }
 
 fn remember(desk: &Desk, item: Value) -> String {

@@ -81,7 +81,7 @@ fn no_receipt_tells_a_denial_from_what_is_not_there() {
     let receipts = |caller: &Caller| {
         [denied.clone(), json!("itm_00000000000000000000000099")].map(|id| {
             let answer = desk.try_call(caller, "get_item_tool", json!({"item_id": id}));
-            answer.unwrap_err().receipt.unwrap()
+            json!(answer.unwrap_err().receipt)
         })
     };
     let names =

@@ -80,7 +80,7 @@ fn a_source_is_there_for_whoever_may_know_of_an_item_of_it() {
     let why = desk.refusal_as(&member(), "source_provenance_tool", one(&secret));
     assert_eq!(why, "source_id: there is no such source");
     let refused = desk.try_call(&member(), "source_provenance_tool", one(&secret)).unwrap_err();
-    assert_eq!(refused.receipt.unwrap()["decision"], "deny");
+    assert_eq!(json!(refused.receipt)["decision"], "deny");
     let shown = desk.call_as(&member(), "source_provenance_tool", one(&veiled));
     assert_eq!(shown["items"][0]["title"], "[redacted by policy]");
     assert!(shown["source"].get("title").is_none(), "{shown}");

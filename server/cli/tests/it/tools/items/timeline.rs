@@ -52,7 +52,7 @@ fn verify(desk: &Desk, id: &str, principal: &str) -> Value {
         touched: vec![TouchedItem { effect: Effect::Read, item }],
         outcome: Outcome::Done,
     };
-    desk.started().parts.local.get().audit.record(&trace, false).unwrap().to_json()
+    json!(desk.started().parts.local.get().audit.record(&trace, false).unwrap())
 }
 
 #[test]
