@@ -148,7 +148,7 @@ fn role(parts: &AppState) -> String {
 pub fn stats(ask: &Ask<'_>) -> Result<Response, Refusal> {
     ask.needs(Scope::TenantRead, STATS, "GET /stats")?;
     let answer = governed(&ask.context(), "GET /stats", &json!({}), false, |context| {
-        Ok(Answer::plain(status::collect(context)?, String::new()))
+        Ok(Answer::plain(json!(status::collect(context)?), String::new()))
     });
     let answer = answer.map_err(|refused| over_http(refused.error))?;
     // HTTP API bodies have no receipt. The ledger entry exists all the same.

@@ -1,22 +1,32 @@
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Text of a missing value.
 pub(crate) const NOTHING: &str = "none";
 
+/// A fact of an answer.
+#[derive(Debug, Serialize)]
+pub struct Fact {
+    name: String,
+    value: Value,
+    /// The tool and field, or the counter, that supplied the value.
+    pub(crate) from: String,
+}
+
 /// Facts of an answer, in the order of their use in phrases.
 #[derive(Debug, Default)]
-pub struct Facts(Vec<Value>);
+pub struct Facts(Vec<Fact>);
 
 impl Facts {
-    /// All recorded facts, each `{name, value, from}`.
-    pub fn all(&self) -> &[Value] {
+    /// All recorded facts.
+    pub fn all(&self) -> &[Fact] {
         &self.0
     }
 
     /// Records a fact, and returns the text of its value.
     pub(crate) fn note(&mut self, name: &str, value: Value, from: &str) -> String {
         let words = in_words(&value);
-        self.0.push(json!({"name": name, "value": value, "from": from}));
+        self.0.push(Fact { name: name.to_owned(), value, from: from.to_owned() });
         words
     }
 

@@ -11,9 +11,9 @@ pub mod sources;
 mod topics;
 mod words;
 
-pub use answer::{from, sentence};
-pub use facts::Facts;
-pub use phrases::{ATTEMPT_STATES, Backups, Followups, Jobs};
+pub use answer::{Unanswered, from, sentence};
+pub use facts::{Fact, Facts};
+pub use phrases::{ATTEMPT_STATES, Backups, CheckResult, Followups, Jobs, LastJob};
 pub use routing::{OtherPart, ParsedQuestion, TopicMatch, topics_of, understand};
 pub use topics::Topic;
 pub use words::{is_everyday, is_misspelt, is_of_service, stem};

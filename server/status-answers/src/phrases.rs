@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use recalld_common::counted::{agreed, counted, lasting};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::facts::{Facts, NOTHING};
@@ -52,8 +53,33 @@ pub struct Jobs {
     pub ended: u64,
     /// Jobs that are open or were interrupted.
     pub open: u64,
-    /// End of the last ended job, and its report.
-    pub last: Option<(String, Value)>,
+    /// The last ended job.
+    pub last: Option<LastJob>,
+}
+
+/// The last ended ingest job. The counts are those of its stored record, `null` if the record has none.
+pub struct LastJob {
+    /// Time of the end.
+    pub at: String,
+    /// Files that were looked at.
+    pub files: Value,
+    /// Items that were stored.
+    pub items: Value,
+    /// Number of errors.
+    pub errors_count: Value,
+}
+
+/// Result of a check of one component.
+#[derive(Debug, Serialize)]
+pub struct CheckResult {
+    /// Name of the component.
+    pub name: &'static str,
+    /// True if the component works.
+    pub ok: bool,
+    /// Description of the component's state, or its fault.
+    pub detail: String,
+    /// Duration in milliseconds.
+    pub took_ms: f64,
 }
 
 /// Counts of the recorded backups.
@@ -255,16 +281,13 @@ impl Facts {
             agreed(ended, "has", "have"),
             agreed(open, "is", "are")
         );
-        if let Some((at, report)) = last {
+        if let Some(LastJob { at, files, items, errors_count }) = last {
             let at = self.note("last ingest ended at", at.into(), from);
-            let mut count = |field: &str, name: &str| {
-                self.note(name, report[field].clone(), &format!("{from}: {field}"))
+            let mut count = |what: &str, count: Value, field: &str| {
+                self.note(&format!("{what} of the last ingest"), count, &format!("{from}: {field}"))
             };
-            let (files, items) = (
-                count("files", "files of the last ingest"),
-                count("items", "items of the last ingest"),
-            );
-            let errors = count("errors_count", "errors of the last ingest");
+            let (files, items) = (count("files", files, "files"), count("items", items, "items"));
+            let errors = count("errors", errors_count, "errors_count");
             said.push_str(&format!(
                 "; the last ended at {at}: {}, {}, {}",
                 counted(files, "file"),
@@ -314,26 +337,22 @@ impl Facts {
     }
 
     /// Phrase for a topic of `brain_runtime_check`. `entries` is the number of ledger entries.
-    pub fn checked(&mut self, given: &Value, topic: Topic, entries: u64) -> String {
-        let checks = given["checks"].as_array().cloned().unwrap_or_default();
+    pub fn checked(&mut self, checks: &[CheckResult], topic: Topic, entries: u64) -> String {
         let wanted = match topic {
             Topic::Disk => Some("disk_space"),
             Topic::Ledger => Some("ledger"),
             _ => None,
         };
         let mut said = Vec::new();
-        for check in checks {
-            let name = check["name"].as_str().unwrap_or_default();
-            if wanted.is_some_and(|wanted| wanted != name) {
+        for CheckResult { name, ok, detail, .. } in checks {
+            if wanted.is_some_and(|wanted| wanted != *name) {
                 continue;
             }
-            self.note(&format!("{name} ok"), check["ok"].clone(), &format!("{CHECK}.{name}"));
-            let detail = check["detail"].as_str().unwrap_or_default();
-            if check["ok"] != true {
+            self.note(&format!("{name} ok"), (*ok).into(), &format!("{CHECK}.{name}"));
+            if !ok {
                 said.push(format!("{name} is not ok: {detail}"));
             } else if wanted.is_some() {
-                self.note(name, detail.into(), &format!("{CHECK}.{name}.detail"));
-                said.push(detail.to_owned());
+                said.push(self.note(name, json!(detail), &format!("{CHECK}.{name}.detail")));
             }
         }
         if topic == Topic::Ledger {
@@ -425,7 +444,19 @@ impl Facts {
         }
     }
 
-    /// Phrase for the model, the tools or the limits, from `brain_operational_bootstrap_tool`.
+    /// Phrase for the number of tools that the caller may use, and their families.
+    pub fn tools(&mut self, count: usize, families: &[&str]) -> String {
+        let from = format!("{BOOTSTRAP}.families");
+        self.note("tools", count.into(), &from);
+        let names = self.note("tool families", json!(families), &from);
+        format!(
+            "you may use {} of {}: {names}",
+            counted(count, "tool"),
+            counted(families.len(), "family")
+        )
+    }
+
+    /// Phrase for the model or the limits, from `brain_operational_bootstrap_tool`.
     pub fn bootstrap(&mut self, given: &Value, topic: Topic) -> String {
         match topic {
             Topic::Model => {
@@ -440,24 +471,6 @@ impl Facts {
                     });
                 format!(
                     "the model is {name} with {dimensions} dimensions, by the kernel {kernel} at {precision}"
-                )
-            }
-            Topic::Tools => {
-                let families = given["families"].as_array().cloned().unwrap_or_default();
-                let tools: usize = families
-                    .iter()
-                    .filter_map(|family| family["tools"].as_array())
-                    .map(Vec::len)
-                    .sum();
-                self.note("tools", tools.into(), &format!("{BOOTSTRAP}.families"));
-                let names: Vec<&str> =
-                    families.iter().filter_map(|family| family["family"].as_str()).collect();
-                self.note("tool families", json!(names), &format!("{BOOTSTRAP}.families"));
-                format!(
-                    "you may use {} of {}: {}",
-                    counted(tools, "tool"),
-                    counted(names.len(), "family"),
-                    names.join(", ")
                 )
             }
             _ => {

@@ -8,7 +8,8 @@ mod told;
 
 use std::collections::BTreeMap;
 
-use engine::{AnnStatus, Seq, Store};
+use engine::{Seq, Snapshot, Store};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::limits::NAMES_COUNTED_MAX;
@@ -67,22 +68,74 @@ const STATS: Tool = Tool {
 
 fn stats(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
-    let structured = collect(context)?;
+    let stats = collect(context)?;
     let text = format!(
         "{}, {} of them superseded, and {} tombstoned; {}, {}, {}",
-        counted(&structured["memory_items"], "item"),
-        structured["superseded"],
-        structured["tombstoned"],
-        counted(&structured["edges"], "edge"),
-        counted(&structured["sources"], "source"),
-        counted(&structured["sensitivity_events"], "sensitivity event"),
+        counted(stats.memory_items, "item"),
+        stats.superseded,
+        stats.tombstoned,
+        counted(stats.edges, "edge"),
+        counted(stats.sources, "source"),
+        counted(stats.sensitivity_events, "sensitivity event"),
     );
-    Ok(Answer::plain(structured, text))
+    Ok(Answer::plain(json!(stats), text))
+}
+
+/// Result of `recall_stats` and `GET /stats`.
+#[derive(Debug, Serialize)]
+pub struct Stats<'a> {
+    memory_items: u64,
+    edges: u64,
+    sources: u64,
+    sensitivity_events: u64,
+    superseded: u64,
+    tombstoned: u64,
+    by_kind: BTreeMap<String, u64>,
+    by_modality: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names_left_out: Option<usize>,
+    embedding_rows: u64,
+    segments: u64,
+    bytes_on_disk: u64,
+    store: StoreStats<'a>,
+    search: SearchStats,
+    recall_latency_ms: LatencyStats,
+}
+
+/// State of the store.
+#[derive(Debug, Serialize)]
+struct StoreStats<'a> {
+    seq: Seq,
+    takes_writes: bool,
+    /// Reason why the store does not accept writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    /// `None` if the store does not accept writes.
+    erasures_pending: Option<usize>,
+}
+
+/// Mode of vector search, and its measured recall at 10.
+#[derive(Debug, Serialize)]
+struct SearchStats {
+    mode: &'static str,
+    approximate: bool,
+    rows: u64,
+    indexed_rows: u64,
+    recall_at_10: f64,
+    measured_over: u64,
+}
+
+/// Percentiles of the recall latency since the start; `None` before the first recall.
+#[derive(Debug, Serialize)]
+struct LatencyStats {
+    p50: Option<f64>,
+    p95: Option<f64>,
+    p99: Option<f64>,
 }
 
 /// Collects the result of `recall_stats` and `GET /stats`.
-pub fn collect(context: &ToolContext<'_>) -> Result<Value, ServiceError> {
-    let workspace = &context.workspace;
+pub fn collect<'a>(context: &ToolContext<'a>) -> Result<Stats<'a>, ServiceError> {
+    let workspace = context.workspace;
     let snapshot = context.snapshot();
     let counts = snapshot.row_counts()?;
     let census = snapshot.item_counts()?;
@@ -94,23 +147,28 @@ pub fn collect(context: &ToolContext<'_>) -> Result<Value, ServiceError> {
     let latency = |share| workspace.recalls.percentile_ms(share);
     let (by_kind, kinds_left_out) = most_frequent(census.kinds);
     let (by_modality, modalities_left_out) = most_frequent(census.modalities);
-    let mut shown = json!({
-        "memory_items": counts.items, "edges": counts.edges, "sources": counts.sources,
-        "sensitivity_events": events,
-        "superseded": counts.superseded, "tombstoned": counts.tombstoned,
-        "by_kind": by_kind, "by_modality": by_modality,
-        "embedding_rows": counts.vectors, "segments": counts.segments,
-        "bytes_on_disk": workspace.store.bytes_on_disk(),
-        "store": store_part(&workspace.store, snapshot.seq(), context.caller.metered.is_some()),
-        "search": search_part(&snapshot.ann_status()),
-        "recall_latency_ms": {
-            "p50": latency(0.50), "p95": latency(0.95), "p99": latency(0.99),
+    let left_out = kinds_left_out + modalities_left_out;
+    Ok(Stats {
+        memory_items: counts.items,
+        edges: counts.edges,
+        sources: counts.sources,
+        sensitivity_events: events,
+        superseded: counts.superseded,
+        tombstoned: counts.tombstoned,
+        by_kind,
+        by_modality,
+        names_left_out: (left_out > 0).then_some(left_out),
+        embedding_rows: counts.vectors,
+        segments: counts.segments,
+        bytes_on_disk: workspace.store.bytes_on_disk(),
+        store: StoreStats::of(&workspace.store, snapshot.seq(), context.caller.metered.is_some()),
+        search: SearchStats::of(&snapshot),
+        recall_latency_ms: LatencyStats {
+            p50: latency(0.50),
+            p95: latency(0.95),
+            p99: latency(0.99),
         },
-    });
-    if kinds_left_out + modalities_left_out > 0 {
-        shown["names_left_out"] = (kinds_left_out + modalities_left_out).into();
-    }
-    Ok(shown)
+    })
 }
 
 /// The most frequent names, and the number of other names.
@@ -125,27 +183,30 @@ fn most_frequent(counts: BTreeMap<String, u64>) -> (BTreeMap<String, u64>, usize
     (all.into_iter().collect(), left_out)
 }
 
-/// State of the store: newest commit, writability, and pending erasures (`null` if the store does not accept writes).
-/// If the store does not accept writes, the reason is included. A tenant does not get the reason, because it may name a
-/// file.
-fn store_part(store: &Store, seq: Seq, is_tenants: bool) -> Value {
-    let mut part = json!({
-        "seq": seq, "takes_writes": true, "erasures_pending": store.erasures_pending().ok(),
-    });
-    if let Some(why) = store.stop_reason() {
-        part["takes_writes"] = json!(false);
-        part["why"] = if is_tenants { json!(IN_THE_LOG) } else { json!(why) };
+impl<'a> StoreStats<'a> {
+    /// Collects the state of a store with the newest commit `seq`. A tenant does not get the reason, because it may
+    /// name a file.
+    fn of(store: &'a Store, seq: Seq, is_tenants: bool) -> Self {
+        let erasures_pending = store.erasures_pending().ok();
+        let why = store.stop_reason();
+        let takes_writes = why.is_none();
+        let why = why.map(|why| if is_tenants { IN_THE_LOG } else { why });
+        Self { seq, takes_writes, why, erasures_pending }
     }
-    part
 }
 
-/// Mode of vector search, and its measured recall at 10.
-fn search_part(state: &AnnStatus) -> Value {
-    json!({
-        "mode": state.mode.name(), "approximate": state.is_approximate,
-        "rows": state.rows, "indexed_rows": state.indexed_rows,
-        "recall_at_10": state.recall_at_10, "measured_over": state.neighbours_measured,
-    })
+impl SearchStats {
+    fn of(snapshot: &Snapshot) -> Self {
+        let state = snapshot.ann_status();
+        Self {
+            mode: state.mode.name(),
+            approximate: state.is_approximate,
+            rows: state.rows,
+            indexed_rows: state.indexed_rows,
+            recall_at_10: state.recall_at_10,
+            measured_over: state.neighbours_measured,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ fn a_store_that_had_no_room_at_its_opening_is_served() {
         deadline: Instant::now() + settings.call_time_max,
         progress: None,
     };
-    let stats = status::collect(&context).unwrap();
+    let stats = json!(status::collect(&context).unwrap());
     assert_eq!(stats["memory_items"], 1);
     assert_eq!(stats["store"]["takes_writes"], false);
     let why = stats["store"]["why"].as_str().unwrap();

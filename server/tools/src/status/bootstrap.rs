@@ -1,5 +1,6 @@
 //! `brain_operational_bootstrap_tool`: rules, tools, bounds and endpoints for a new client.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::instructions::INSTRUCTIONS;
@@ -53,11 +54,9 @@ fn bootstrap(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answ
     let families = families(context);
     let embedder = context.view().embedder;
     let mut text = RULES.join("\n");
-    for family in &families {
-        let tools = family["tools"].as_array().into_iter().flatten();
-        let names: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
-        let name = family["family"].as_str().unwrap_or_default();
-        text.push_str(&format!("\n{name}: {}", names.join(", ")));
+    for FamilyFacts { family, tools, .. } in &families {
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+        text.push_str(&format!("\n{family}: {}", names.join(", ")));
     }
     let structured = json!({
         "rules": RULES, "families": families,
@@ -77,18 +76,32 @@ fn bootstrap(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answ
     Ok(Answer::plain(structured, text))
 }
 
+/// A family, with the tools that the caller may use.
+#[derive(Debug, Serialize)]
+pub(super) struct FamilyFacts {
+    pub(super) family: &'static str,
+    about: &'static str,
+    pub(super) tools: Vec<ToolFacts>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ToolFacts {
+    name: &'static str,
+    title: &'static str,
+}
+
 /// Families with the caller's tools, in catalog order.
-fn families(context: &ToolContext<'_>) -> Vec<Value> {
+pub(super) fn families(context: &ToolContext<'_>) -> Vec<FamilyFacts> {
     let catalog = context.services.catalog;
     let usable: Vec<&str> =
         catalog.visible_to(context.caller, Profile::Full).map(|tool| tool.name).collect();
     let mut families = Vec::new();
     for family in catalog.families() {
         let tools = family.tools.iter().filter(|tool| usable.contains(&tool.name));
-        let tools: Vec<Value> =
-            tools.map(|tool| json!({"name": tool.name, "title": tool.title})).collect();
+        let tools: Vec<ToolFacts> =
+            tools.map(|tool| ToolFacts { name: tool.name, title: tool.title }).collect();
         if !tools.is_empty() {
-            families.push(json!({"family": family.name, "about": family.about, "tools": tools}));
+            families.push(FamilyFacts { family: family.name, about: family.about, tools });
         }
     }
     families

@@ -1,10 +1,11 @@
 //! `brain_status_query_tool`: answers questions about the service from its counters.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::told::Teller;
 use recalld_common::scope::Scope;
-use recalld_status_answers::{OtherPart, from, sentence, understand};
+use recalld_status_answers::{Fact, OtherPart, Unanswered, from, sentence, understand};
 use recalld_tool_framework::args::{Text, args};
 use recalld_tool_framework::results::{Kind, always, sometimes};
 use recalld_tool_framework::{Answer, Change, Profile, ServiceError, Tool, ToolContext};
@@ -37,6 +38,23 @@ pub(super) const QUERY: Tool = Tool {
     example: r#"{"question": "How many items are there, and how fast is recall?"}"#,
 };
 
+/// The result.
+#[derive(Debug, Serialize)]
+struct StatusAnswer<'a> {
+    answer: &'a str,
+    facts: &'a [Fact],
+    topics: Vec<TopicFacts<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<Unanswered<'a>>,
+}
+
+/// A topic, and the words of the question that match the topic.
+#[derive(Debug, Serialize)]
+struct TopicFacts<'a> {
+    topic: &'static str,
+    because: &'a [String],
+}
+
 fn query(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     let wanted = Asked::parse(raw)?;
     let kinds = context.snapshot().item_counts()?.kinds;
@@ -44,13 +62,13 @@ fn query(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, 
     let understood = understand(&wanted.question.0, &kinds);
     let mut teller = Teller::new(context);
     let (mut phrases, mut topics) = (Vec::new(), Vec::new());
-    let mut unanswered: Vec<Value> =
+    let mut unanswered: Vec<Unanswered<'_>> =
         understood.others.iter().map(|other| left(context, other)).collect();
     for meant in &understood.topics {
         if context.is_over() {
             return Err(ServiceError::Cancelled);
         }
-        topics.push(json!({"topic": meant.name, "because": meant.because}));
+        topics.push(TopicFacts { topic: meant.name, because: &meant.because });
         let first = teller.facts.all().len();
         match teller.tell(meant)? {
             Some(phrase) => {
@@ -58,30 +76,25 @@ fn query(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, 
             }
             None => {
                 let why = "your credential or plan does not let you know";
-                unanswered.push(json!({"part": meant.name, "why": why}));
+                unanswered.push(Unanswered { part: meant.name, why, tool: None });
             }
         }
     }
     let answer = sentence(&phrases, &unanswered, understood.truncated);
-    let mut structured = json!({"answer": answer, "facts": teller.facts.all(), "topics": topics});
-    if !unanswered.is_empty() {
-        structured["unanswered"] = unanswered.into();
-    }
-    Ok(Answer::plain(structured, answer))
+    let facts = teller.facts.all();
+    let shown = json!(StatusAnswer { answer: &answer, facts, topics, unanswered });
+    Ok(Answer::plain(shown, answer))
 }
 
 /// A part of the question that is not about the service, with a tool for it if the caller may use one.
-fn left(context: &ToolContext<'_>, other: &OtherPart) -> Value {
+fn left<'q>(context: &ToolContext<'_>, other: &'q OtherPart) -> Unanswered<'q> {
     let catalog = context.services.catalog;
     let usable = |name: &&str| {
         catalog.visible_to(context.caller, Profile::Full).any(|tool| tool.name == *name)
     };
-    let mut left = json!({"part": other.part, "why": other.why});
-    if let Some(tool) = Some(other.tool).filter(usable) {
-        left["use"] = tool.into();
-    }
-    if other.why.is_empty() {
-        left["why"] = "it names nothing that the service keeps count of".into();
-    }
-    left
+    let why = match &*other.why {
+        "" => "it names nothing that the service keeps count of",
+        why => why,
+    };
+    Unanswered { part: &other.part, why, tool: Some(other.tool).filter(usable) }
 }

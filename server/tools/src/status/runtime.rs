@@ -11,6 +11,7 @@ use recalld_common::names;
 use recalld_common::scope::Scope;
 use recalld_embedding::embed::Embedder;
 use recalld_embedding::model::DEFAULT_NAME;
+use recalld_status_answers::CheckResult;
 use recalld_tool_framework::args::args;
 use recalld_tool_framework::results::{Kind, always};
 use recalld_tool_framework::{Answer, Change, IN_THE_LOG, ServiceError, Tool, ToolContext};
@@ -63,8 +64,21 @@ const CHECKS: [(&str, Check); 6] = [
 
 fn check(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, ServiceError> {
     Asked::parse(raw)?;
+    let checks = check_all(context)?;
+    let line = |CheckResult { name, ok, detail, .. }: &CheckResult| {
+        format!("{name}: {}{detail}\n", if *ok { "" } else { "NOT OK: " })
+    };
+    let text = checks.iter().map(line).collect();
+    let ok = checks.iter().all(|check| check.ok);
+    Ok(Answer::plain(json!({"ok": ok, "checks": checks}), text))
+}
+
+/// Results of all checks.
+///
+/// # Errors
+/// Returns an error if the call was cancelled.
+pub(super) fn check_all(context: &Context<'_>) -> Result<Vec<CheckResult>, ServiceError> {
     let mut checks = Vec::with_capacity(CHECKS.len());
-    let mut text = String::new();
     for (name, run) in CHECKS {
         if context.is_over() {
             return Err(ServiceError::Cancelled);
@@ -78,11 +92,9 @@ fn check(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, 
             Err(_) if context.caller.metered.is_some() => (false, IN_THE_LOG.to_owned()),
             Err(why) => (false, why),
         };
-        text.push_str(&format!("{name}: {}{detail}\n", if ok { "" } else { "NOT OK: " }));
-        checks.push(json!({"name": name, "ok": ok, "detail": detail, "took_ms": took_ms}));
+        checks.push(CheckResult { name, ok, detail, took_ms });
     }
-    let ok = checks.iter().all(|check| check["ok"] == true);
-    Ok(Answer::plain(json!({"ok": ok, "checks": checks}), text))
+    Ok(checks)
 }
 
 /// Checks that the store accepts writes and its counters are readable.

@@ -7,15 +7,20 @@ use std::collections::BTreeMap;
 use engine::{Filter, Micros};
 use serde_json::{Map, Value};
 
+use super::bootstrap::families;
+use super::runtime::check_all;
 use crate::continuity::followups::soonest;
 use recalld_common::names;
 use recalld_common::own_kinds::TASK_ATTEMPT;
 use recalld_common::scope::Scope;
+use recalld_ingest::StoredJob;
 use recalld_recall::AccessView;
 use recalld_status_answers::sources::{
     BOOTSTRAP, CHECK, DUE, GRAPH, MANIFEST, QUOTA, STATS, TASKS, TENANT,
 };
-use recalld_status_answers::{ATTEMPT_STATES, Backups, Facts, Followups, Jobs, Topic, TopicMatch};
+use recalld_status_answers::{
+    ATTEMPT_STATES, Backups, CheckResult, Facts, Followups, Jobs, LastJob, Topic, TopicMatch,
+};
 use recalld_store_admin::{ToldBackups, told_backups};
 use recalld_tool_framework::records::Record;
 use recalld_tool_framework::{Profile, ServiceError, Tool, ToolContext};
@@ -27,6 +32,8 @@ pub(super) struct Teller<'a> {
     snapshot: AccessView<'a>,
     /// Results of other tools, each called once.
     given: BTreeMap<&'static str, Value>,
+    /// Results of the checks, which run once; empty before.
+    checks: Vec<CheckResult>,
     pub(super) facts: Facts,
 }
 
@@ -36,7 +43,8 @@ type Phrase = Result<Option<String>, ServiceError>;
 impl<'a> Teller<'a> {
     pub(super) fn new(context: &'a ToolContext<'a>) -> Self {
         let snapshot = context.snapshot();
-        Self { context, snapshot, given: BTreeMap::new(), facts: Facts::default() }
+        let (given, checks) = (BTreeMap::new(), Vec::new());
+        Self { context, snapshot, given, checks, facts: Facts::default() }
     }
 
     fn usable(&self, tool: &str) -> Option<&'static Tool> {
@@ -86,8 +94,7 @@ impl<'a> Teller<'a> {
             Topic::Version => Ok(Some(self.facts.version())),
             Topic::Clock => Ok(Some(self.facts.clock(names::time(services.clock.now())))),
             Topic::Health | Topic::Disk | Topic::Ledger => {
-                let (entries, _) = self.context.workspace.audit.progress();
-                self.of(CHECK, |facts, given| facts.checked(given, topic, entries))
+                self.by(CHECK, |teller| teller.checked(topic))
             }
             Topic::Graph => self.of(GRAPH, Facts::graph),
             Topic::Quota | Topic::Rate => {
@@ -96,12 +103,28 @@ impl<'a> Teller<'a> {
             Topic::Plan | Topic::Scopes | Topic::Workspace => {
                 self.of(TENANT, |facts, given| facts.tenant(given, topic))
             }
-            Topic::Model | Topic::Tools | Topic::Limits => {
+            Topic::Tools => self.by(BOOTSTRAP, |teller| Ok(teller.tools())),
+            Topic::Model | Topic::Limits => {
                 self.of(BOOTSTRAP, |facts, given| facts.bootstrap(given, topic))
             }
             Topic::Writes => self.writes(),
             topic => self.of(STATS, |facts, given| facts.stats(given, topic, &meant.words)),
         }
+    }
+
+    fn checked(&mut self, topic: Topic) -> Result<String, ServiceError> {
+        let (entries, _) = self.context.workspace.audit.progress();
+        if self.checks.is_empty() {
+            self.checks = check_all(self.context)?;
+        }
+        Ok(self.facts.checked(&self.checks, topic, entries))
+    }
+
+    fn tools(&mut self) -> String {
+        let families = families(self.context);
+        let names: Vec<&str> = families.iter().map(|family| family.family).collect();
+        let count = families.iter().map(|family| family.tools.len()).sum();
+        self.facts.tools(count, &names)
     }
 
     /// Calls `of` for each current item of a kind that the caller may know.
@@ -154,7 +177,7 @@ impl<'a> Teller<'a> {
 
     fn jobs(&mut self) -> Result<String, ServiceError> {
         let (mut ended, mut open) = (0_u64, 0_u64);
-        let mut last: Option<(Micros, Value)> = None;
+        let mut last: Option<(Micros, StoredJob)> = None;
         self.count("job", |record| {
             // The mark of a running or interrupted job has a ref; the record of an ended job has none.
             if record.item.reference.is_some() {
@@ -164,10 +187,15 @@ impl<'a> Teller<'a> {
             ended += 1;
             let at = record.item.recorded_at;
             if last.as_ref().is_none_or(|(last, _)| *last <= at) {
-                last = Some((at, serde_json::from_str(record.item.text).unwrap_or_default()));
+                last = Some((at, StoredJob::of(record.item.text)));
             }
         })?;
-        let last = last.map(|(at, report)| (names::time(at), report));
+        let last = last.map(|(at, StoredJob { files, items, errors_count, .. })| LastJob {
+            at: names::time(at),
+            files,
+            items,
+            errors_count,
+        });
         Ok(self.facts.jobs(Jobs { ended, open, last }))
     }
 
