@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use engine::{ItemId, Micros, SearchError, Snapshot};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::dataset::{Asked, Dataset, Foreign, Judged, Superseded};
 use super::measures::{Latency, Ranked, Stale};
@@ -53,6 +53,7 @@ impl Lane {
 }
 
 /// The result of one question.
+#[derive(Default)]
 struct Answered {
     names: Vec<String>,
     abstained: bool,
@@ -79,22 +80,22 @@ impl Asking<'_> {
     fn ask(&mut self, text: &str, prefer_replacements: bool) -> Result<Answered, Refused> {
         let plan = self.how.lane.plan(text, self.how.now, prefer_replacements);
         let arguments = json!({"query": text, "lane": self.how.lane.name()});
+        let mut answered = Answered::default();
         let began = Instant::now();
-        let answer = governed(self.context, "recalld eval", &arguments, false, |context| {
-            arbitrate::answer(context, &plan, false)
+        governed(self.context, "recalld eval", &arguments, false, |context| {
+            // The answer is rendered as for a caller, because the latency includes that.
+            arbitrate::answer_as(context, &plan, false, |found| {
+                let names = found.items().map(|item| item.reference.unwrap_or_default().to_owned());
+                answered = Answered { names: names.collect(), abstained: found.is_abstained() };
+                found.answer()
+            })
         })?;
         self.latency.add(began.elapsed());
         self.asked.0 += 1;
         if let Some(tell) = self.context.progress {
             tell(self.asked.0, self.asked.1, "asking");
         }
-        let none = Vec::new();
-        let items = answer.structured["items"].as_array().unwrap_or(&none);
-        let name = |item: &Value| item["ref"].as_str().unwrap_or_default().to_owned();
-        Ok(Answered {
-            names: items.iter().map(name).collect(),
-            abstained: answer.structured["routing"]["abstained"] == true,
-        })
+        Ok(answered)
     }
 
     fn ranked(&mut self, questions: &[Judged]) -> Result<Ranked, Refused> {

@@ -95,10 +95,11 @@ pub(super) fn refuse_bounds(raw: &Map<String, Value>) -> Result<(), ServiceError
 
 /// An item in an answer of the governed path.
 #[derive(Debug, Serialize)]
-pub(super) struct RecallItem<'s> {
+pub struct RecallItem<'s> {
     pub(super) id: String,
+    /// Reference that the writer of the item gave.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    reference: Option<&'s str>,
+    pub reference: Option<&'s str>,
     pub(super) kind: &'s str,
     pub(super) title: &'s str,
     score: Value,
@@ -195,8 +196,9 @@ struct LaneFacts {
     took_ms: Option<f64>,
 }
 
+/// Outcome of a plan, as the caller may see it.
 #[derive(Debug, Serialize)]
-pub(super) struct Governed<'a> {
+pub struct Governed<'a> {
     items: Vec<WithNeighbours<'a, RecallItem<'a>>>,
     conflicts: Vec<ConflictFacts>,
     routing: Routing<'a>,
@@ -204,12 +206,17 @@ pub(super) struct Governed<'a> {
 
 impl Governed<'_> {
     /// Items, best first.
-    pub(super) fn items(&self) -> impl Iterator<Item = &RecallItem<'_>> {
+    pub fn items(&self) -> impl Iterator<Item = &RecallItem<'_>> {
         self.items.iter().map(|it| &it.item)
     }
 
+    /// Returns true if the outcome is an abstention.
+    pub fn is_abstained(&self) -> bool {
+        self.routing.abstained
+    }
+
     /// Builds the tool output with its text.
-    fn answer(&self) -> Answer {
+    pub fn answer(&self) -> Answer {
         let lines: Vec<_> = self.items().map(RecallItem::line).collect();
         let Routing { withheld, abstained, .. } = self.routing;
         let text = text::readable(&lines, &self.conflicts, withheld, abstained);
@@ -254,7 +261,8 @@ pub fn answer(
     answer_as(context, plan, compact, |found| found.answer())
 }
 
-fn answer_as(
+/// Runs a plan for a caller and renders the outcome with `show`.
+pub fn answer_as(
     context: &ToolContext<'_>,
     plan: &Plan,
     compact: bool,

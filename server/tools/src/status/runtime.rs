@@ -77,7 +77,7 @@ fn check(context: &ToolContext<'_>, raw: &Map<String, Value>) -> Result<Answer, 
 ///
 /// # Errors
 /// Returns an error if the call was cancelled.
-pub(super) fn check_all(context: &Context<'_>) -> Result<Vec<CheckResult>, ServiceError> {
+pub(super) fn check_all(context: &ToolContext<'_>) -> Result<Vec<CheckResult>, ServiceError> {
     let mut checks = Vec::with_capacity(CHECKS.len());
     for (name, run) in CHECKS {
         if context.is_over() {
