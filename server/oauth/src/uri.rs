@@ -3,6 +3,7 @@
 //! Two parsers must not disagree about the host of a URI. Every URI that a browser would normalize (upper case,
 //! `127.1`, a default port, dot segments, a backslash, a line end) is rejected, so that the rest has one meaning.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use url::Url;
@@ -52,7 +53,7 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
     if !text.bytes().all(is_uri_byte) || !is_percent_encoded(text) {
         return Err(UriFault::Character);
     }
-    let url = Url::parse(text).map_err(|_| UriFault::NotAbsolute)?;
+    let url = Url::parse(&with_lowercase_host(text)).map_err(|_| UriFault::NotAbsolute)?;
     // The parser drops an empty user, but people would still read an `@`.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
     let authority = authority.split(['/', '?']).next().unwrap_or_default();
@@ -61,6 +62,22 @@ pub(super) fn parse(text: &str, bytes_max: usize) -> Result<Url, UriFault> {
     }
     let is_normal = url.as_str() == text || url.as_str().strip_suffix('/') == Some(text);
     if is_normal { Ok(url) } else { Err(UriFault::NotNormal(url.into())) }
+}
+
+/// Writes the host in lower case if the scheme is one for which `Url` decodes the host. Its `idna_adapter` without
+/// Unicode data has a debug assertion against upper case behind a byte that is not ASCII, as in `a%DDB`.
+fn with_lowercase_host(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once(':') else { return text.into() };
+    let slashes = rest.len() - rest.trim_start_matches('/').len();
+    let slashes = match &*scheme.to_ascii_lowercase() {
+        // The path of a file starts at the third slash; before a host, any number of slashes is skipped.
+        "file" => slashes.min(2),
+        "http" | "https" | "ws" | "wss" | "ftp" => slashes,
+        _ => return text.into(),
+    };
+    let (before, rest) = text.split_at(scheme.len() + 1 + slashes);
+    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    format!("{before}{}{path}", host.to_ascii_lowercase()).into()
 }
 
 /// Returns true for reserved and unreserved characters and `%` (RFC 3986, sections 2.1 to 2.3), except the `#` of a
@@ -121,6 +138,10 @@ mod tests {
             ("https:a.example", normal("https://a.example/")),
             ("https:///a.example", normal("https://a.example/")),
             ("https://a%2eexample/", normal("https://a.example/")),
+            ("https://a%C3%A9B.example/", Err(UriFault::NotAbsolute)),
+            ("http:a%DDB", Err(UriFault::NotAbsolute)),
+            ("FILE:///a%DDB", normal("file:///a%DDB")),
+            ("file://a%DDB/", Err(UriFault::NotAbsolute)),
             ("https://a.example\\@b.example/", Err(UriFault::Character)),
             ("https://a.example/ b", Err(UriFault::Character)),
             ("https://a.example/%", Err(UriFault::Character)),
