@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::Table;
 use crate::rows::{Rows, RowsMut, SharedRows};
+use crate::table::Table;
 use crate::workspace::{Memory, QUERY_ROWS, Workspace};
 
 /// The parameters of an attention layer that all heads share.

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use crate::Then;
 use crate::linear::{Linear, padded_depth};
 use crate::rows::{Rows, RowsMut, SharedRows, Strip};
 use crate::team::first_chunk;
@@ -18,6 +17,15 @@ pub(crate) const LINE_BYTES: usize = size_of::<CacheLine>();
 /// Rows per thread from which on threads divide rows and not panels. Levels that read whole blocks of rows rely on this
 /// minimum: a thread with a block's rows of its own reads no row of another thread, which may be writing it.
 pub(crate) const ROWS_EACH_MIN: usize = 32;
+
+/// Activation applied to each sum of a product before the sum is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The identity.
+    Keep,
+    /// [`gelu`](crate::Kernels::gelu).
+    Gelu,
+}
 
 /// Implementation of a product by one level at one precision.
 pub(crate) struct Product {

@@ -3,7 +3,7 @@
 //!
 //! This module defines the layouts in which the operands are passed to a level.
 
-use crate::Level;
+use crate::level::Level;
 use crate::workspace::CacheLine;
 
 limit_table::limits! {

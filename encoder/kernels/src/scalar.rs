@@ -8,11 +8,11 @@ use half::f16;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, lines, padded_depth, quad_lines, turned_codes};
 use crate::lookups::{LOOKUP_BYTES, LOOKUP_ROWS, LookupTables};
 use crate::panels::Panels;
-use crate::product::{Product, Task, quantized};
+use crate::product::{Product, Task, Then, quantized};
 use crate::questions::{Bars, CodeQueries, RowFacts};
 use crate::rows::{Rows, RowsMut};
+use crate::table::Table;
 use crate::workspace::CacheLine;
-use crate::{Table, Then};
 
 /// Rows that are prepared together; no result depends on the number.
 const TILE_ROWS: usize = 16;

@@ -4,7 +4,8 @@ mod neon;
 
 use std::arch::is_aarch64_feature_detected;
 
-use crate::{Level, Table};
+use crate::level::Level;
+use crate::table::Table;
 
 /// Returns the function table of a level if the CPU reports every feature that its functions enable.
 pub(crate) fn table(level: Level) -> Option<&'static Table> {

@@ -12,9 +12,9 @@ mod lookups;
 mod products;
 mod rows;
 
-use crate::Table;
 use crate::product::Product;
 use crate::scalar::reaching;
+use crate::table::Table;
 
 use codes::{CODE_TILE_ROWS, DOT_TILE_ROWS, multiply_codes, multiply_codes_by_dots, prepare_codes};
 use dots::{dot, dot_codes, dot_rows};

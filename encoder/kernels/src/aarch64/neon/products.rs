@@ -6,10 +6,9 @@ use half::f16;
 
 use super::lanes::{HALF_LANES, Line, QUARTERS, load_line, store_line, widen};
 use super::rows::gelu_lanes;
-use crate::Then;
 use crate::linear::{COLUMNS, Cells, lines};
 use crate::panels::Panels;
-use crate::product::{Task, Tiles, turned};
+use crate::product::{Task, Then, Tiles, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 

@@ -12,7 +12,7 @@ mod questions;
 mod tiles;
 
 use super::avx512;
-use crate::Table;
+use crate::table::Table;
 
 pub(crate) static TABLE: Table = Table {
     products: [avx512::FLOATS, halves::PRODUCT, codes::PRODUCT],

@@ -9,9 +9,9 @@ mod lookups;
 mod products;
 mod rows;
 
-use crate::Table;
 use crate::product::Product;
 use crate::scalar::reaching;
+use crate::table::Table;
 
 pub(super) use dots::{dot, dot_codes, dot_rows, prefetch};
 pub(super) use lookups::store_sums;

@@ -6,10 +6,9 @@ use half::f16;
 
 use super::lanes::{LANES, load, store, widen};
 use super::rows::gelu_lanes;
-use crate::Then;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD, QUAD_LINE, lines, quad_lines, turned_codes};
 use crate::panels::Panels;
-use crate::product::{Task, Tiles, lay_across, quantized, turned};
+use crate::product::{Task, Then, Tiles, lay_across, quantized, turned};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::CacheLine;
 

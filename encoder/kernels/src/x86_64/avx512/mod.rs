@@ -12,7 +12,7 @@ mod questions;
 mod rows;
 
 use super::avx2;
-use crate::Table;
+use crate::table::Table;
 
 pub(super) use codes::codes_of;
 pub(super) use lanes::{load, mask_of};

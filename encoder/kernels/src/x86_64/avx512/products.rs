@@ -9,10 +9,9 @@ use super::across::prepare_floats;
 use super::codes::prepare_quads;
 use super::lanes::{LANES, load, load_some, store, store_some};
 use super::rows::gelu_lanes;
-use crate::Then;
 use crate::linear::{COLUMNS, Cells, Codes, QUAD_LINE, lines, quad_lines};
 use crate::panels::Panels;
-use crate::product::{LINE_BYTES, Product, Task, Tiles};
+use crate::product::{LINE_BYTES, Product, Task, Then, Tiles};
 use crate::rows::{Rows, RowsMut};
 use crate::workspace::{CacheLine, PANELS_WIDENED};
 
