@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use super::runs::Runs;
+use super::kind::{Hit, Kind};
+use super::runs::{Runs, is_word};
 use super::tokens::{self, Token};
 use super::values::{is_key, is_password};
-use super::{Hit, Kind, is_word};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

@@ -1,6 +1,6 @@
 //! Private key blocks: PEM (PKCS, OpenSSH) and PGP.
 
-use super::{Hit, Kind};
+use super::kind::{Hit, Kind};
 
 const BEGIN: &str = "BEGIN ";
 const KEY: &str = "PRIVATE KEY";

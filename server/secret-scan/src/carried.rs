@@ -5,8 +5,8 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 
+use super::kind::{Hit, Kind};
 use super::values::{is_password, is_placeholder, is_url_password, looks_random};
-use super::{Hit, Kind};
 
 limit_table::limits! {
     pub(crate) const LIMITS = [];

@@ -52,3 +52,8 @@ impl Runs {
         last.end.max(from)
     }
 }
+
+/// Returns true if a byte belongs to a word; secrets begin at the start of a word.
+pub(super) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}

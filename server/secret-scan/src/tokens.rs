@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-use super::Kind;
+use super::kind::Kind;
 use super::runs::{Alphabet, Runs};
 use super::values::{distinct, is_placeholder, looks_random};
 
