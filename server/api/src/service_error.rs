@@ -15,8 +15,15 @@ use recalld_tool_framework::ServiceError;
 
 /// Renders an error as an HTTP response.
 pub(crate) fn over_http(error: impl Into<ServiceError>) -> Refusal {
+    let error = error.into();
+    let detail = error.to_string();
+    over_http_saying(error, &detail)
+}
+
+/// As [`over_http`], with a text of the caller's.
+pub(crate) fn over_http_saying(error: impl Into<ServiceError>, detail: &str) -> Refusal {
     let error = &error.into();
-    let mut body = json!({"detail": error.to_string()});
+    let mut body = json!({"detail": detail});
     if let Some(url) = writer(error) {
         body["writer"] = url.into();
     }
@@ -73,6 +80,7 @@ pub(crate) fn answer(message: Option<&Value>, error: impl Into<ServiceError>) ->
     }
 }
 
+/// Maps variants, not remedies: 403, 404 and 422 all mean "correct the request", and 429 and 503 "retry later".
 fn http_status(error: &ServiceError) -> u16 {
     match error {
         ServiceError::Argument { .. } => 422,

@@ -23,7 +23,7 @@ pub use self::tenants::remove_deleted;
 use self::act::Act;
 use self::office::{page, shown, time};
 use crate::rest::Ask;
-use crate::service_error::over_http;
+use crate::service_error::{over_http, over_http_saying};
 use recalld_cluster::{CONTROL, NotHere, Peer};
 use recalld_common::wants::Wants;
 use recalld_config::Config;
@@ -58,18 +58,13 @@ fn check_node(ask: &Ask<'_>, raw: &Map<String, Value>) -> Result<(), Refusal> {
     if !act.is_ok_and(|act| act.begun().is_some()) {
         return Ok(());
     }
-    match ask.parts.reach(CONTROL, Wants::Writes, &ask.call.cancel) {
-        Ok(_) => Ok(()),
-        Err(NotHere::WrittenBy(Peer { node, url })) => {
-            let at = url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();
-            let detail =
-                format!("tenants and their keys are changed by node {node}{at}; do it there");
-            let mut body = json!({"detail": detail});
-            url.into_iter().for_each(|url| body["writer"] = url.into());
-            Err(Refusal::of(421, &body))
-        }
-        Err(why) => Err(over_http(why)),
-    }
+    let Err(why) = ask.parts.reach(CONTROL, Wants::Writes, &ask.call.cancel) else {
+        return Ok(());
+    };
+    let NotHere::WrittenBy(Peer { node, url }) = &why else { return Err(over_http(why)) };
+    let at = url.as_ref().map(|url| format!(", at {url}")).unwrap_or_default();
+    let detail = format!("tenants and their keys are changed by node {node}{at}; do it there");
+    Err(over_http_saying(why, &detail))
 }
 
 /// Runs an act in-process if no server has opened the data. The first tenant may be created before the first start of a
