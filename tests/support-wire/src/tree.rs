@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of generated or third-party files.
-const PASSED_OVER: [&str; 6] =
-    ["target", ".git", "corpus", "artifacts", "__pycache__", "node_modules"];
+/// Names of folders with generated or third-party files.
+const NAMES_PASSED_OVER: [&str; 4] = ["target", ".git", "__pycache__", "node_modules"];
+/// Folders that the fuzzer fills. Source folders may have these names elsewhere.
+const PATHS_PASSED_OVER: [&str; 2] = ["fuzz/corpus", "fuzz/artifacts"];
 
 /// Path of the repository.
 ///
@@ -28,14 +29,17 @@ pub fn files() -> BTreeSet<PathBuf> {
         for entry in fs::read_dir(folder).expect("folders can be read") {
             let entry = entry.expect("entries can be read");
             let name = entry.file_name().into_string().expect("names are UTF-8");
-            if PASSED_OVER.contains(&name.as_str()) {
+            let path = entry.path();
+            let relative = path.strip_prefix(root).expect("it is beneath");
+            if NAMES_PASSED_OVER.contains(&name.as_str())
+                || PATHS_PASSED_OVER.iter().any(|passed| relative == Path::new(passed))
+            {
                 continue;
             }
-            let path = entry.path();
             if entry.file_type().expect("entries have a type").is_dir() {
                 walk(root, &path, found);
             } else {
-                found.insert(path.strip_prefix(root).expect("it is beneath").to_owned());
+                found.insert(relative.to_owned());
             }
         }
     }

@@ -13,8 +13,8 @@ use recalld_tool_framework::records::{Record, reference};
 use recalld_tool_framework::{Answer, ServiceError};
 
 /// Description of the fields of an artifact in a result.
-pub(super) const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, attributes, \
-                     issued_at, updated_at, by.";
+pub(super) const SHOWN: &str = "artifact_id, item_id of its newest version, kind, name, content_sha256, path, state, \
+                     attributes, issued_at, updated_at, by.";
 
 choices! {
     /// State of an artifact at its last comparison.
