@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use engine::ledger::Effect;
 use engine::{CancelToken, CorruptionError, SearchError};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::app_state::AppState;
@@ -349,12 +350,12 @@ fn wrong(error: ServiceError) -> KeepError {
 }
 
 /// Runs a job on the whole store and streams its progress.
-fn keep(
+fn keep<R: Serialize>(
     parts: &AppState,
     caller: &Caller,
     call: &Call,
     reply: Reply,
-    work: impl FnOnce(&Keeper<'_>, &Map<String, Value>) -> Result<Value, KeepError>,
+    work: impl FnOnce(&Keeper<'_>, &Map<String, Value>) -> Result<R, KeepError>,
 ) {
     let raw = match arguments(call) {
         Ok(raw) => raw,
@@ -370,7 +371,7 @@ fn keep(
     let done =
         work(&Keeper::of(&parts.admin, &parts.local.get(), caller, &call.cancel, &tell), &raw);
     match done {
-        Ok(report) => event(&stream, "report", &report),
+        Ok(report) => event(&stream, "report", &json!(report)),
         Err(error) => event(&stream, "error", &error.to_json()),
     }
 }

@@ -117,7 +117,7 @@ pub fn health(parts: &AppState) -> Response {
     // `json!` would take longer than the rest of this response; only the model's name needs escaping.
     let schedule = parts.scheduled.told(parts.clock.now());
     let backups = schedule.map_or_else(String::new, |told| {
-        format!("\"backups\":{{\"state\":\"{}\"}},", told.standing.word())
+        format!("\"backups\":{{\"state\":{}}},", json!(told.standing))
     });
     let role = role(parts);
     let body = format!(

@@ -14,7 +14,7 @@ mod table;
 mod whereabouts;
 
 pub use emptying::{Others, Step, ToEmpty};
-pub use keeping::{FarErasure, Swept};
+pub use keeping::{FarErasure, FarErasureReport, FarErasureState, NodeErasure, Swept};
 pub use opening::{Ending, GIVE_WAIT_MAX};
 pub use reach::{check_ours, is_locked, reached};
 pub use table::{Seats, Stands};

@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::hex;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::backup_tenants::{copy_tenants, remove_gone};
 use crate::catalogue::Catalogue;
 use crate::copying::{Copies, MAKE_ROOM, copy_file, copy_store_to};
-use crate::forget::{forget, forget_missing, list};
+use crate::forget::{BackupList, ForgottenBackups, forget, forget_missing, list};
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
 use crate::known;
@@ -44,6 +45,45 @@ args! {
     }
 }
 
+/// Report of `POST /operator/backup`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum BackupReport {
+    /// A backup was created or updated.
+    Made(MadeBackup),
+    /// The known backups.
+    List(BackupList),
+    /// Backups were forgotten.
+    Forgotten(ForgottenBackups),
+}
+
+/// A created or updated backup.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MadeBackup {
+    /// Bytes of the copied files.
+    pub bytes: u64,
+    /// Copied files.
+    pub files: u64,
+    /// Id of the backup.
+    pub id: String,
+    /// Valid entries of the operator's copied ledger.
+    pub ledger_entries: u64,
+    /// Time of completion.
+    pub made_at: Option<String>,
+    /// The backup's folder; `None` if its path is not UTF-8.
+    pub path: Option<String>,
+    /// Registered backups that were at the same path before and were deleted.
+    pub replaced: usize,
+    /// Files that were in the folder already.
+    pub reused: u64,
+    /// Newest commit in the operator's store.
+    pub seq: u64,
+    /// True if the backup has the credentials and the signing key.
+    pub with_keys: bool,
+    /// Workspaces, including the operator's.
+    pub workspaces: usize,
+}
+
 /// Returns the store's folder in a data directory or a backup.
 pub(super) fn store_of(root: &Path) -> PathBuf {
     workspace_dir(root).join("store")
@@ -62,13 +102,17 @@ pub fn real_path(path: &Path) -> PathBuf {
 }
 
 /// Creates or updates the backup in a folder; or lists known backups, or forgets some.
-pub fn backup(keeper: &Keeper<'_>, raw: &Value, wanted: &Backup) -> Result<Value, KeepError> {
+pub fn backup(
+    keeper: &Keeper<'_>,
+    raw: &Value,
+    wanted: &Backup,
+) -> Result<BackupReport, KeepError> {
     let to = Path::new(&wanted.path.0);
     match wanted {
-        Backup { list: true, .. } => list(keeper),
-        Backup { forget_missing: true, .. } => forget_missing(keeper),
-        Backup { forget: true, .. } => forget(keeper, to),
-        _ => make(keeper, raw, to, wanted.with_keys, false),
+        Backup { list: true, .. } => list(keeper).map(BackupReport::List),
+        Backup { forget_missing: true, .. } => forget_missing(keeper).map(BackupReport::Forgotten),
+        Backup { forget: true, .. } => forget(keeper, to).map(BackupReport::Forgotten),
+        _ => make(keeper, raw, to, wanted.with_keys, false).map(BackupReport::Made),
     }
 }
 
@@ -79,7 +123,7 @@ pub(super) fn make(
     to: &Path,
     with_keys: bool,
     is_scheduled: bool,
-) -> Result<Value, KeepError> {
+) -> Result<MadeBackup, KeepError> {
     let _turn = keeper.turn()?;
     check_place(keeper.data, to)?;
     keeper.record(Note::of(OPERATION, raw))?;
@@ -121,12 +165,19 @@ pub(super) fn make(
     made.write(to).map_err(|why| KeepError::failed(why, MAKE_ROOM))?;
     settle(to, &made)?;
     remove_gone(to, &made.parts, LOCAL_WORKSPACE)?;
-    Ok(json!({
-        "path": to.to_str(), "id": made.id, "made_at": made.made_at, "seq": copied.seq,
-        "files": count.written, "bytes": count.bytes, "reused": count.reused,
-        "with_keys": made.with_keys, "workspaces": made.parts.len() + 1,
-        "ledger_entries": report.entries, "replaced": noted.replaced,
-    }))
+    Ok(MadeBackup {
+        bytes: count.bytes,
+        files: count.written,
+        id: made.id,
+        ledger_entries: report.entries,
+        made_at: made.made_at,
+        path: to.to_str().map(str::to_owned),
+        replaced: noted.replaced,
+        reused: count.reused,
+        seq: copied.seq,
+        with_keys: made.with_keys,
+        workspaces: made.parts.len() + 1,
+    })
 }
 
 /// Refuses a folder with content other than a backup, and a folder that lies in the data directory or contains it.

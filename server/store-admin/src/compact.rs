@@ -1,7 +1,8 @@
 //! Compaction on demand: repeated steps, until no two segments fit into one.
 
 use engine::CompactionOutcome;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
@@ -10,8 +11,25 @@ use recalld_common::counted::counted;
 /// Steps per command: each merges several segments into one, and a manifest lists at most 4,096 segments.
 const STEPS_MAX: usize = 4096;
 
+/// Report of a compaction.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CompactReport {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes of all files before.
+    pub bytes_before: u64,
+    /// Segments that were merged.
+    pub merged: usize,
+    /// Segments.
+    pub segments: u64,
+    /// Segments before.
+    pub segments_before: u64,
+    /// Steps, each of which merged several segments into one.
+    pub steps: usize,
+}
+
 /// Compacts the store until no step is left.
-pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
+pub fn compact(keeper: &Keeper<'_>) -> Result<CompactReport, KeepError> {
     let _turn = keeper.turn()?;
     keeper.record(Note::of("recalld compact", &json!({})))?;
     let store = keeper.store;
@@ -43,10 +61,7 @@ pub fn compact(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
         }
     }
     let (segments, bytes) = measure(keeper)?;
-    Ok(json!({
-        "steps": steps, "merged": merged, "segments_before": segments_before,
-        "segments": segments, "bytes_before": bytes_before, "bytes": bytes,
-    }))
+    Ok(CompactReport { bytes, bytes_before, merged, segments, segments_before, steps })
 }
 
 /// Returns the number of segments and the bytes of all files.

@@ -11,16 +11,17 @@ use std::sync::PoisonError;
 use engine::ledger::{Decision, Effect, Outcome};
 use engine::limits::ERASURES_PENDING_MAX;
 use engine::{ItemId, RowAddress, Snapshot, WriteError};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::erase_backups;
-use crate::erase_backups::Lost;
+use crate::erase_backups::BackupErasure;
 use crate::erase_far;
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
 use crate::known::Known;
 use crate::limits::ERASE_ITEMS_MAX;
-use recalld_cluster::seats::FarErasure;
+use recalld_cluster::seats::{FarErasure, FarErasureReport};
 use recalld_common::names;
 use recalld_policy::{Action, Verdict, What, decide};
 use recalld_tool_framework::args::{List, Text, args};
@@ -51,6 +52,51 @@ args! {
     }
 }
 
+/// Report of an erasure.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct EraseReport {
+    /// Requested items that were erased before.
+    pub already: usize,
+    /// Results of the backups that had pending ids.
+    pub backups: Vec<BackupErasure>,
+    /// Items that this request erased.
+    pub erased: usize,
+    /// True if no copy has the items; `None` if nothing was to be erased yet.
+    pub everywhere: Option<bool>,
+    /// Items that policy retains. Nothing is erased if there are any.
+    pub held: Vec<HeldItem>,
+    /// Items that the request covers.
+    pub items: Vec<ErasedItem>,
+    /// Requested ids that do not exist. Nothing is erased if there are any.
+    pub missing: Vec<String>,
+    /// Ids still to be erased from the store's files; `None` as for `everywhere`.
+    pub pending: Option<usize>,
+    /// Progress on the remote; `None` if nothing is pending there.
+    pub remote: Option<FarErasureReport>,
+}
+
+/// An item that a request covers.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ErasedItem {
+    /// Id of the item.
+    pub id: String,
+    /// Kind of the item.
+    pub kind: String,
+    /// Title of the item.
+    pub title: String,
+    /// Id of the requested item that this one belongs to.
+    pub with: Option<String>,
+}
+
+/// An item that policy retains.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeldItem {
+    /// Id of the item.
+    pub id: Option<String>,
+    /// Name of the policy rule.
+    pub rule: String,
+}
+
 /// Extent of a request.
 #[derive(Default)]
 struct Plan {
@@ -66,7 +112,7 @@ struct Plan {
 
 /// Reports what would be erased, or erases it everywhere. Items are hidden before the wait for another running job. If
 /// the caller gives up during that wait, the items remain hidden and their bytes are erased later.
-pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, KeepError> {
+pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<EraseReport, KeepError> {
     if wanted.pending {
         let _turn = keeper.turn()?;
         return go_on(keeper, raw);
@@ -79,7 +125,7 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     }
     let snapshot = keeper.store.snapshot();
     let plan = Plan::of(keeper, &snapshot, wanted)?;
-    let mut report = plan.to_json(&snapshot)?;
+    let mut report = plan.report(&snapshot)?;
     if !plan.missing.is_empty() {
         return Ok(report);
     }
@@ -111,7 +157,7 @@ pub fn erase(keeper: &Keeper<'_>, raw: &Value, wanted: &Erase) -> Result<Value, 
     })?;
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
     keeper.store.erase_pending(&pace).map_err(unfinished)?;
-    report["erased"] = plan.goes.len().into();
+    report.erased = plan.goes.len();
     finish(keeper, raw, report, plan.goes.keys().copied())
 }
 
@@ -183,22 +229,14 @@ fn hide(keeper: &Keeper<'_>, plan: &Plan, wanted: &Erase) -> Result<(), KeepErro
 }
 
 /// Resumes the erasures of earlier requests.
-fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<Value, KeepError> {
+fn go_on(keeper: &Keeper<'_>, raw: &Value) -> Result<EraseReport, KeepError> {
     let pace = keeper.pace("erasing", keeper.store.bytes_on_disk());
     let waiting = keeper.store.item_erasures_pending().map_err(unfinished)?;
     keeper.store.erase_pending(&pace).map_err(unfinished)?;
     let left = keeper.store.item_erasures_pending().map_err(unfinished)?;
-    let mut report = unasked();
-    report["erased"] = waiting.saturating_sub(left).into();
+    let erased = waiting.saturating_sub(left);
+    let report = EraseReport { erased, ..EraseReport::default() };
     finish(keeper, raw, report, [])
-}
-
-/// Returns a report with every field, before anything is found or done.
-fn unasked() -> Value {
-    json!({
-        "items": [], "held": [], "missing": [], "already": 0, "erased": 0,
-        "pending": null, "backups": [], "remote": null, "everywhere": null,
-    })
 }
 
 fn unfinished(error: WriteError) -> KeepError {
@@ -209,25 +247,27 @@ fn unfinished(error: WriteError) -> KeepError {
 fn finish(
     keeper: &Keeper<'_>,
     raw: &Value,
-    mut report: Value,
+    report: EraseReport,
     items: impl IntoIterator<Item = ItemId>,
-) -> Result<Value, KeepError> {
+) -> Result<EraseReport, KeepError> {
     let waiting = keeper.store.erasures_pending().map_err(unfinished)?;
     let lost = erase_backups::erase(keeper)?;
     let far = erase_far::erase(keeper)?;
     let all_gone = waiting == 0
-        && lost.iter().all(|it| it.why.is_none())
+        && lost.iter().all(|it| it.done)
         && far.as_ref().is_none_or(FarErasure::is_everywhere);
     keeper.record(Note {
         touched: items.into_iter().map(|id| touched(Effect::Erased, id)).collect(),
         outcome: if all_gone { Outcome::Done } else { Outcome::Failed },
         ..Note::of(OPERATION, raw)
     })?;
-    report["pending"] = waiting.into();
-    report["backups"] = lost.iter().map(Lost::to_json).collect();
-    report["remote"] = erase_far::told(far.as_ref());
-    report["everywhere"] = all_gone.into();
-    Ok(report)
+    Ok(EraseReport {
+        backups: lost,
+        everywhere: Some(all_gone),
+        pending: Some(waiting),
+        remote: far.as_ref().map(FarErasure::report),
+        ..report
+    })
 }
 
 /// Adds the ids to the pending erasures of the remote and of every registered backup.
@@ -338,31 +378,32 @@ impl Plan {
         if self.goes.len() > ERASE_ITEMS_MAX { Err(too_many()) } else { Ok(()) }
     }
 
-    fn to_json(&self, snapshot: &Snapshot) -> Result<Value, KeepError> {
-        let named = |id: ItemId| -> Result<Value, KeepError> {
-            let place = self.goes.get(&id).map(|(place, _)| *place);
-            let Some(place) = place else { return Ok(Value::Null) };
-            Ok(names::of_item(&snapshot.item(place).map_err(damaged)?).into())
+    fn report(&self, snapshot: &Snapshot) -> Result<EraseReport, KeepError> {
+        let named = |id: ItemId| -> Result<Option<String>, KeepError> {
+            let Some((place, _)) = self.goes.get(&id) else { return Ok(None) };
+            Ok(Some(names::of_item(&snapshot.item(*place).map_err(damaged)?)))
         };
         let mut items = Vec::with_capacity(self.goes.len());
         for (id, (place, with)) in &self.goes {
             let item = snapshot.item(*place).map_err(damaged)?;
-            let with = with.map(named).transpose()?;
-            items.push(json!({
-                "id": names::item(item.kind, *id), "kind": item.kind, "title": item.title,
-                "with": with,
-            }));
+            items.push(ErasedItem {
+                id: names::item(item.kind, *id),
+                kind: item.kind.to_owned(),
+                title: item.title.to_owned(),
+                with: with.map(named).transpose()?.flatten(),
+            });
         }
         let mut held = Vec::with_capacity(self.held.len());
         for (id, rule) in &self.held {
-            held.push(json!({"id": named(*id)?, "rule": rule}));
+            held.push(HeldItem { id: named(*id)?, rule: rule.clone() });
         }
-        let mut report = unasked();
-        report["items"] = items.into();
-        report["held"] = held.into();
-        report["missing"] = json!(self.missing);
-        report["already"] = self.gone.len().into();
-        Ok(report)
+        Ok(EraseReport {
+            already: self.gone.len(),
+            held,
+            items,
+            missing: self.missing.clone(),
+            ..EraseReport::default()
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use engine::os::disk::FsDisk;
 use engine::{
     Batch, Env, ItemId, OpenError, Options, Snapshot, Store, StoreReader, TombstoneDraft,
 };
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::backup::store_of;
 use crate::catalogue::Catalogue;
@@ -23,23 +23,20 @@ use crate::limits::ERASE_ITEMS_MAX;
 use recalld_fs_util::copies;
 
 /// Result of the erasure in one backup.
-pub(super) struct Lost {
-    pub(super) path: String,
-    erased: usize,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BackupErasure {
+    /// True if the backup has no pending ids any more.
+    pub done: bool,
+    /// Number of erased items.
+    pub erased: usize,
+    /// Path of the backup.
+    pub path: String,
     /// The reason for which the backup still has pending ids.
-    pub(super) why: Option<String>,
-}
-
-impl Lost {
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "path": self.path, "erased": self.erased, "done": self.why.is_none(), "why": self.why,
-        })
-    }
+    pub why: Option<String>,
 }
 
 /// Erases the pending ids in each registered backup. The caller holds the job permit.
-pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
+pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<BackupErasure>, KeepError> {
     let failed = |why| {
         KeepError::failed(why, "run `recalld erase --pending` when it may be read and written")
     };
@@ -55,10 +52,12 @@ pub(super) fn erase(keeper: &Keeper<'_>) -> Result<Vec<Lost>, KeepError> {
         match requests(&snapshot, &backup.pending)
             .and_then(|requests| erase_in(keeper, backup, requests))
         {
-            Err(why) => lost.push(Lost { path, erased: 0, why: Some(why) }),
+            Err(why) => {
+                lost.push(BackupErasure { done: false, erased: 0, path, why: Some(why) });
+            }
             Ok(erased) => {
                 note_lost(keeper, backup).map_err(failed)?;
-                lost.push(Lost { path, erased, why: None });
+                lost.push(BackupErasure { done: true, erased, path, why: None });
             }
         }
     }

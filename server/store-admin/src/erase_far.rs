@@ -6,7 +6,6 @@ use std::path::Path;
 
 use engine::Store;
 use recalld_replication::Erasing;
-use serde_json::Value;
 
 use crate::admin_state::StoreAdmin;
 use crate::keep_error::KeepError;
@@ -69,9 +68,4 @@ fn out_of(store: &Store) -> Box<dyn Fn(u128) -> bool> {
     let snapshot = store.snapshot();
     let is_all_out = store.erasures_pending().is_ok_and(|pending| pending == 0);
     Box::new(move |id| is_all_out && snapshot.is_erased(id).unwrap_or(false))
-}
-
-/// Returns the remote erasure for a report.
-pub(super) fn told(far: Option<&FarErasure>) -> Value {
-    far.map_or(Value::Null, FarErasure::to_json)
 }

@@ -5,12 +5,62 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
 use crate::keep_error::KeepError;
 use crate::keeping::Keeper;
 use crate::known::{Known, KnownBackup};
+use crate::scheduled::ScheduleReport;
+
+/// The known backups and their schedule.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BackupList {
+    /// The backups, in order of registration.
+    pub backups: Vec<ListedBackup>,
+    /// The schedule of a running server, if there is one.
+    pub schedule: Option<ScheduleReport>,
+}
+
+/// A known backup.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ListedBackup {
+    /// Id of the backup.
+    pub id: String,
+    /// Time of its last completion, if the backup is at its path and was finished.
+    pub made_at: Option<String>,
+    /// Last known path; `None` if the path is not UTF-8.
+    pub path: Option<String>,
+    /// Number of ids that the backup must still erase.
+    pub pending: usize,
+    /// True if the server created the backup on schedule.
+    pub scheduled: bool,
+    /// Content of the path.
+    pub seen: Presence,
+    /// The reason for which the backup cannot be read.
+    pub why: Option<String>,
+}
+
+/// Content of a known backup's path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// The known backup.
+    There,
+    /// No backup.
+    Missing,
+    /// Another backup.
+    Another,
+    /// A folder that cannot be read as a backup.
+    Unreadable,
+}
+
+/// Backups that were forgotten.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ForgottenBackups {
+    /// Their paths; `None` for a path that is not UTF-8.
+    pub forgotten: Vec<Option<String>>,
+}
 
 /// Content of a registered backup's path.
 enum Seen {
@@ -38,15 +88,6 @@ impl Seen {
     fn is_gone(&self) -> bool {
         matches!(self, Self::Missing | Self::Another)
     }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::There(_) => "there",
-            Self::Missing => "missing",
-            Self::Another => "another",
-            Self::Unreadable(_) => "unreadable",
-        }
-    }
 }
 
 fn failed(why: String) -> KeepError {
@@ -54,31 +95,34 @@ fn failed(why: String) -> KeepError {
 }
 
 /// Lists the registered backups: path, completion time, presence, and number of pending erasures.
-pub(super) fn list(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
+///
+/// # Errors
+/// The registry cannot be read.
+pub fn list(keeper: &Keeper<'_>) -> Result<BackupList, KeepError> {
     let known = Known::read(keeper.data).map_err(failed)?;
     let row = |backup: &KnownBackup| {
-        let seen = Seen::look(backup);
-        let made_at = match &seen {
-            Seen::There(made_at) => made_at.as_deref(),
-            _ => None,
+        let (seen, made_at, why) = match Seen::look(backup) {
+            Seen::There(made_at) => (Presence::There, made_at, None),
+            Seen::Missing => (Presence::Missing, None, None),
+            Seen::Another => (Presence::Another, None, None),
+            Seen::Unreadable(why) => (Presence::Unreadable, None, Some(why)),
         };
-        let why = match &seen {
-            Seen::Unreadable(why) => Some(why),
-            _ => None,
-        };
-        json!({
-            "path": backup.path.to_str(), "id": backup.id, "made_at": made_at,
-            "seen": seen.name(), "why": why, "pending": backup.pending.len(),
-            "scheduled": backup.is_scheduled,
-        })
+        ListedBackup {
+            id: backup.id.clone(),
+            made_at,
+            path: path_of(&backup.path),
+            pending: backup.pending.len(),
+            scheduled: backup.is_scheduled,
+            seen,
+            why,
+        }
     };
-    let schedule = keeper.scheduled.map_or(Value::Null, |it| it.to_json(keeper.store.now()));
-    let backups: Vec<Value> = known.backups.iter().map(row).collect();
-    Ok(json!({"backups": backups, "schedule": schedule}))
+    let schedule = keeper.scheduled.and_then(|it| it.report(keeper.store.now()));
+    Ok(BackupList { backups: known.backups.iter().map(row).collect(), schedule })
 }
 
 /// Removes a deleted backup from the registry.
-pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepError> {
+pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<ForgottenBackups, KeepError> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data).map_err(failed)?;
     let here: Vec<&KnownBackup> = known.backups.iter().filter(|it| it.path == path).collect();
@@ -98,11 +142,11 @@ pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<Value, KeepErro
     }
     known.backups.retain(|backup| !gone.contains(&backup.id));
     known.write(keeper.data).map_err(failed)?;
-    Ok(json!({"forgotten": [path.to_str()]}))
+    Ok(ForgottenBackups { forgotten: vec![path_of(path)] })
 }
 
 /// Removes every backup from the registry that is not at its path.
-pub(super) fn forget_missing(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
+pub(super) fn forget_missing(keeper: &Keeper<'_>) -> Result<ForgottenBackups, KeepError> {
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data).map_err(failed)?;
     let (gone, kept): (Vec<KnownBackup>, Vec<KnownBackup>) =
@@ -111,5 +155,9 @@ pub(super) fn forget_missing(keeper: &Keeper<'_>) -> Result<Value, KeepError> {
     if !gone.is_empty() {
         known.write(keeper.data).map_err(failed)?;
     }
-    Ok(json!({"forgotten": gone.iter().map(|backup| backup.path.to_str()).collect::<Vec<_>>()}))
+    Ok(ForgottenBackups { forgotten: gone.iter().map(|backup| path_of(&backup.path)).collect() })
+}
+
+fn path_of(path: &Path) -> Option<String> {
+    path.to_str().map(str::to_owned)
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use engine::ledger::Outcome;
 use engine::{ItemEncoder, ItemView, Model, ReembedError, Remedy, Throttle, hex};
 use half::f16;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
@@ -20,6 +21,7 @@ use recalld_embedding::encoders::{Encoders, Move};
 use recalld_embedding::encoding::{Encoding, open_model};
 use recalld_embedding::model;
 use recalld_embedding::model_file;
+use recalld_embedding::model_file::KnownModel;
 use recalld_tool_framework::args::{Text, args};
 
 const OPERATION: &str = "recalld reembed";
@@ -33,6 +35,43 @@ args! {
     }
 }
 
+/// Report of a move to another model.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReembedReport {
+    /// The store's model before, if it had one.
+    pub before: Option<FormerModel>,
+    /// Embedded items.
+    pub items: u64,
+    /// The store's model now.
+    pub model: NextModel,
+    /// True if the model is another one than before.
+    pub moved: bool,
+    /// Rewritten segments.
+    pub segments: u64,
+}
+
+/// The model that a store had.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FormerModel {
+    /// Width of its vectors.
+    pub dimensions: u32,
+    /// Its fingerprint, in hexadecimal.
+    pub fingerprint: String,
+}
+
+/// The model that a store has now.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NextModel {
+    /// Width of its vectors.
+    pub dimensions: u32,
+    /// Folder of its files; `None` if the path is not UTF-8.
+    pub directory: Option<String>,
+    /// Its fingerprint, in hexadecimal.
+    pub fingerprint: String,
+    /// Its name.
+    pub name: String,
+}
+
 /// Moves the store to the model in a folder. `encoders` answer queries in the meantime; `None` if this process opened
 /// the store only for this job.
 pub fn reembed(
@@ -41,7 +80,7 @@ pub fn reembed(
     encoding: Encoding,
     raw: &Value,
     wanted: &Reembed,
-) -> Result<Value, KeepError> {
+) -> Result<ReembedReport, KeepError> {
     let moving = encoders.map(begin).transpose()?;
     let directory = Path::new(&wanted.model.0);
     if !directory.is_absolute() {
@@ -80,14 +119,22 @@ pub fn reembed(
     let noted = keeper.record(Note { outcome, ..Note::of(OPERATION, raw) });
     let done = moved.map_err(unmoved)?;
     noted?;
-    let known = &opened.known;
-    Ok(json!({
-        "moved": before != Some(known.model), "items": done.items, "segments": done.segments,
-        "before": before.map(|model| json!({
-            "fingerprint": hex(&model.fingerprint), "dimensions": model.dimensions,
-        })),
-        "model": known.to_json(),
-    }))
+    let KnownModel { model, name, directory } = opened.known;
+    Ok(ReembedReport {
+        before: before.map(|model| FormerModel {
+            dimensions: model.dimensions,
+            fingerprint: hex(&model.fingerprint),
+        }),
+        items: done.items,
+        model: NextModel {
+            dimensions: model.dimensions,
+            directory: directory.to_str().map(str::to_owned),
+            fingerprint: hex(&model.fingerprint),
+            name,
+        },
+        moved: before != Some(model),
+        segments: done.segments,
+    })
 }
 
 fn begin(encoders: &Encoders) -> Result<Move<'_>, KeepError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use engine::os::clock::{Random, SystemClock, SystemRandom};
 use engine::os::disk::FsDisk;
 use engine::{CopyError, OpenError, StoreReader};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::backup::{KEY_FILES, real_path, store_of};
 use crate::catalogue::Catalogue;
@@ -34,6 +34,33 @@ const UNFINISHED: &str = ".restoring";
 const LOST_AND_FOUND: &str = "lost+found";
 const ANOTHER: &str = "use another backup";
 
+/// Report of a restoration.
+#[derive(Debug, Serialize)]
+pub struct RestoreReport {
+    /// Bytes of the restored files.
+    pub bytes: u64,
+    /// The data directory; `None` if its path is not UTF-8.
+    pub data: Option<String>,
+    /// Restored files.
+    pub files: u64,
+    /// Items in the operator's store.
+    pub items: u64,
+    /// Valid entries of the operator's ledger.
+    pub ledger_entries: u64,
+    /// Time at which the backup was finished.
+    pub made_at: Option<String>,
+    /// Files with keys that the backup does not have.
+    pub missing: &'static [&'static str],
+    /// Newest commit in the operator's store.
+    pub seq: u64,
+    /// Workspaces whose sign-ins were revoked; `None` if none were to be revoked.
+    pub sign_ins_ended: Option<usize>,
+    /// True if the backup has the credentials and the signing key.
+    pub with_keys: bool,
+    /// Workspaces, including the operator's.
+    pub workspaces: usize,
+}
+
 /// Restores the backup in `from` to `data`, which must be absent or empty. Unless `keeps_sign_ins`, all sign-ins are
 /// revoked (BAK-11).
 pub fn restore(
@@ -41,7 +68,7 @@ pub fn restore(
     data: &Path,
     keeps_sign_ins: bool,
     progress: Progress<'_>,
-) -> Result<Value, KeepError> {
+) -> Result<RestoreReport, KeepError> {
     let made = finished(from)?;
     let destination = Destination::of(data)?;
     let fresh = Fresh::create(&destination)?;
@@ -90,13 +117,19 @@ pub fn restore(
     known.write(root).map_err(failed)?;
     let put = fresh.put_in_place().map_err(copies::at(data));
     put.map_err(|why| KeepError::failed(why, "let nothing else use that place, and try again"))?;
-    Ok(json!({
-        "workspaces": made.parts.len() + 1,
-        "data": data.to_str(), "seq": made.seq, "made_at": made.made_at, "files": count.0,
-        "bytes": count.1, "items": items, "ledger_entries": report.entries,
-        "sign_ins_ended": ended, "with_keys": made.with_keys,
-        "missing": if made.with_keys { &[][..] } else { &KEY_FILES },
-    }))
+    Ok(RestoreReport {
+        bytes: count.1,
+        data: data.to_str().map(str::to_owned),
+        files: count.0,
+        items,
+        ledger_entries: report.entries,
+        made_at: made.made_at,
+        missing: if made.with_keys { &[] } else { &KEY_FILES },
+        seq: made.seq,
+        sign_ins_ended: ended,
+        with_keys: made.with_keys,
+        workspaces: made.parts.len() + 1,
+    })
 }
 
 /// Revokes everything obtained by signing in. Returns the number of affected workspaces; `None` if there is no

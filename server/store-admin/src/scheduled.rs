@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::Micros;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::BACKUP_OVERDUE_AFTER;
 use crate::schedule::{last_due, next_due};
@@ -46,26 +46,40 @@ pub struct ToldSchedule {
     pub standing: Standing,
 }
 
+/// Schedule of a running server's backups.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScheduleReport {
+    /// The last time at which a backup was due.
+    pub due_at: Option<String>,
+    /// The interval, as in the settings.
+    pub every: String,
+    /// Time of the last attempt, if it failed.
+    pub failed_at: Option<String>,
+    /// The reason for which the last attempt failed.
+    pub failed_why: Option<String>,
+    /// Number of retained backups.
+    pub keep: usize,
+    /// Time of the newest backup of this process.
+    pub made_at: Option<String>,
+    /// The next time at which a backup is due.
+    pub next_at: Option<String>,
+    /// Health of the schedule.
+    pub state: Standing,
+    /// The folder of the backups; `None` if its path is not UTF-8.
+    pub to: Option<String>,
+}
+
 /// Health of scheduled backups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// Every due backup is finished or in progress.
+    #[serde(rename = "ok")]
     Good,
     /// The last attempt failed.
     Failing,
     /// A backup is long overdue and no attempt has failed: very likely its disk does not respond.
     Overdue,
-}
-
-impl Standing {
-    /// Name for programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Failing => "failing",
-            Self::Overdue => "overdue",
-        }
-    }
 }
 
 impl State {
@@ -116,17 +130,20 @@ impl Scheduled {
     }
 
     /// The status for `recalld backup --list` and `doctor`.
-    pub(super) fn to_json(&self, now: Micros) -> Value {
+    pub(super) fn report(&self, now: Micros) -> Option<ScheduleReport> {
         let state = self.state();
-        let Some(plan) = &state.plan else { return Value::Null };
+        let plan = state.plan.as_ref()?;
         let failed = state.failed.as_ref();
-        json!({
-            "to": plan.to.to_str(), "every": plan.every.word(), "keep": plan.keep,
-            "state": state.standing(now).word(), "due_at": last_due(plan, now).map(names::time),
-            "next_at": next_due(plan, now).map(names::time),
-            "made_at": state.made_at.map(names::time),
-            "failed_at": failed.map(|failed| names::time(failed.at)),
-            "failed_why": failed.map(|failed| &failed.why),
+        Some(ScheduleReport {
+            due_at: last_due(plan, now).map(names::time),
+            every: plan.every.word().to_owned(),
+            failed_at: failed.map(|failed| names::time(failed.at)),
+            failed_why: failed.map(|failed| failed.why.clone()),
+            keep: plan.keep,
+            made_at: state.made_at.map(names::time),
+            next_at: next_due(plan, now).map(names::time),
+            state: state.standing(now),
+            to: plan.to.to_str().map(str::to_owned),
         })
     }
 }

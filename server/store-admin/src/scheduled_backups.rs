@@ -12,10 +12,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use engine::Micros;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::admin_state::StoreAdmin;
-use crate::backup::make;
+use crate::backup::{MadeBackup, make};
 use crate::catalogue::Catalogue;
 use crate::checked::check;
 use crate::keep_error::KeepError;
@@ -71,7 +71,7 @@ impl Scheduled {
         admin: &StoreAdmin,
         now: Micros,
         cancel: &CancellationToken,
-    ) -> Option<Result<Value, String>> {
+    ) -> Option<Result<MadeBackup, String>> {
         let plan = self.due(&admin.data, now)?;
         let caller = Caller::local_operator(LOCAL_WORKSPACE);
         let local = admin.local.get();
@@ -115,9 +115,8 @@ impl ScheduledBackups {
         let cancel = CancellationToken::new();
         let theirs = cancel.clone();
         let work = move || match admin.scheduled.attempt(&admin, admin.clock.now(), &theirs) {
-            Some(Ok(report)) => {
-                let path = report["path"].as_str().unwrap_or_default();
-                let bytes = report["bytes"].as_u64().unwrap_or_default();
+            Some(Ok(MadeBackup { path, bytes, .. })) => {
+                let path = path.unwrap_or_default();
                 let fields =
                     [("path", log::Value::Text(&path)), ("bytes", log::Value::Count(bytes))];
                 log::event(Level::Info, "a backup was made on schedule", &fields);
@@ -142,7 +141,11 @@ impl Drop for ScheduledBackups {
 }
 
 /// Runs one scheduled backup, from its start to the removal of superfluous older ones.
-fn make_one(keeper: &Keeper<'_>, plan: &ScheduledBackup, now: Micros) -> Result<Value, KeepError> {
+fn make_one(
+    keeper: &Keeper<'_>,
+    plan: &ScheduledBackup,
+    now: Micros,
+) -> Result<MadeBackup, KeepError> {
     check_mounted(keeper.data, &plan.to)?;
     // Interrupted and failed backups are removed first, because they may be what fills the disk.
     remove(keeper, plan, now, |made| made.made_at.is_none(), 0)?;

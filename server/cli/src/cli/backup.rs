@@ -7,12 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::common::Common;
 use super::failure::Failure;
-use super::keep::{count, job};
+use super::keep::job;
 use super::paint::Paint;
 use super::tell::{tell, tell_line};
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
-use recalld_store_admin::{Backup, Standing};
+use recalld_store_admin::{
+    Backup, BackupList, BackupReport, ListedBackup, MadeBackup, Presence, ScheduleReport, Standing,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArgs {
@@ -44,17 +46,18 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
         recalld_store_admin::backup(keeper, &Value::Object(raw.clone()), &wanted)
     })?;
     if args.common.json {
-        tell_line(&report)
-    } else if args.list {
-        tell(&listed(&report))
-    } else if args.forget || args.forget_missing {
-        let paths = rows(&report, "forgotten").iter().filter_map(Value::as_str);
-        match paths.map(|path| format!("forgot the backup in {path}\n")).collect::<String>() {
-            none if none.is_empty() => tell_line(&"every known backup is in its place"),
-            forgotten => tell(&forgotten),
+        return tell_line(&json!(report));
+    }
+    match report {
+        BackupReport::Made(made) => tell_line(&readable(&made)),
+        BackupReport::List(list) => tell(&listed(&list)),
+        BackupReport::Forgotten(backups) => {
+            let paths = backups.forgotten.into_iter().flatten();
+            match paths.map(|path| format!("forgot the backup in {path}\n")).collect::<String>() {
+                none if none.is_empty() => tell_line(&"every known backup is in its place"),
+                forgotten => tell(&forgotten),
+            }
         }
-    } else {
-        tell_line(&readable(&report))
     }
 }
 
@@ -77,79 +80,71 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(recalld_store_admin::real_path(&path))
 }
 
-fn rows<'a>(report: &'a Value, name: &str) -> &'a [Value] {
-    report[name].as_array().map_or(&[], Vec::as_slice)
-}
-
 /// Formats one line per known backup, and the schedule.
-fn listed(report: &Value) -> String {
+fn listed(list: &BackupList) -> String {
     let paint = Paint::stdout();
-    let line = |row: &Value| {
-        let word = |name: &str| row[name].as_str().unwrap_or_default();
-        let seen = match word("seen") {
-            "there" if row["made_at"].is_null() => paint.warn("there, never finished"),
-            "there" => paint.good(&format!("there, made {}", word("made_at"))),
-            "another" => paint.bad("another backup is in its place"),
-            "unreadable" => paint.bad(&format!("cannot be read: {}", word("why"))),
-            _ => paint.warn("not there"),
+    let line = |row: &ListedBackup| {
+        let why = row.why.as_deref().unwrap_or_default();
+        let seen = match (row.seen, &row.made_at) {
+            (Presence::There, None) => paint.warn("there, never finished"),
+            (Presence::There, Some(made_at)) => paint.good(&format!("there, made {made_at}")),
+            (Presence::Another, _) => paint.bad("another backup is in its place"),
+            (Presence::Unreadable, _) => paint.bad(&format!("cannot be read: {why}")),
+            (Presence::Missing, _) => paint.warn("not there"),
         };
-        let by = if row["scheduled"] == true { ", on schedule" } else { "" };
-        let pending = count(row, "pending");
-        let (pending, are) = (counted(pending, "erased id"), agreed(pending, "is", "are"));
-        format!("{}  {seen}{by}; {pending} {are} still to go from it\n", word("path"))
+        let by = if row.scheduled { ", on schedule" } else { "" };
+        let (pending, are) = (counted(row.pending, "erased id"), agreed(row.pending, "is", "are"));
+        let path = row.path.as_deref().unwrap_or_default();
+        format!("{path}  {seen}{by}; {pending} {are} still to go from it\n")
     };
-    let known = match rows(report, "backups") {
+    let known = match &list.backups[..] {
         [] => "no backup is known\n".to_owned(),
         backups => backups.iter().map(line).collect(),
     };
-    known + &scheduled(paint, &report["schedule"])
+    known + &list.schedule.as_ref().map_or(String::new(), |schedule| scheduled(paint, schedule))
 }
 
-/// Formats the backup schedule of a running server; empty if there is none.
-fn scheduled(paint: Paint, schedule: &Value) -> String {
-    if schedule.is_null() {
-        return String::new();
+/// Formats the backup schedule of a running server.
+fn scheduled(paint: Paint, schedule: &ScheduleReport) -> String {
+    fn word(text: &Option<String>) -> &str {
+        text.as_deref().unwrap_or("-")
     }
-    let word = |name: &str| schedule[name].as_str().unwrap_or("-");
-    let (every, to, keep) = (word("every"), word("to"), count(schedule, "keep"));
+    let (every, to, keep) = (&schedule.every, word(&schedule.to), schedule.keep);
     let mut out = format!(
         "the server makes one every {every} in {to} and keeps {keep}; the next is due {}\n",
-        word("next_at")
+        word(&schedule.next_at)
     );
-    if schedule["failed_at"].is_string() {
-        let why = format!(
-            "the last attempt, {}, came to nothing: {}",
-            word("failed_at"),
-            word("failed_why")
-        );
+    if let Some(failed_at) = &schedule.failed_at {
+        let why = word(&schedule.failed_why);
+        let why = format!("the last attempt, {failed_at}, came to nothing: {why}");
         out.push_str(&format!("{}\n", paint.bad(&why)));
-    } else if schedule["state"] == Standing::Overdue.word() {
-        let why = format!("the one that was due {} is not made", word("due_at"));
+    } else if schedule.state == Standing::Overdue {
+        let why = format!("the one that was due {} is not made", word(&schedule.due_at));
         out.push_str(&format!("{}\n", paint.bad(&why)));
     }
     out
 }
 
-fn readable(report: &Value) -> String {
-    let (reused, entries) = (count(report, "reused"), count(report, "ledger_entries"));
+fn readable(made: &MadeBackup) -> String {
+    let (reused, entries) = (made.reused, made.ledger_entries);
     let mut text = format!(
         "{} in {} ({}) to {}, {reused} {} there; as of commit {}; the ledger's {} {}",
-        counted(count(report, "workspaces"), "workspace"),
-        counted(count(report, "files"), "file"),
-        counted(count(report, "bytes"), "byte"),
-        report["path"].as_str().unwrap_or_default(),
+        counted(made.workspaces, "workspace"),
+        counted(made.files, "file"),
+        counted(made.bytes, "byte"),
+        made.path.as_deref().unwrap_or_default(),
         agreed(reused, "was", "were"),
-        count(report, "seq"),
+        made.seq,
         counted(entries, "entry"),
         agreed(entries, "verifies", "verify"),
     );
-    if count(report, "replaced") > 0 {
+    if made.replaced > 0 {
         text.push_str(
             "\nthe backup that was made there before was not found and is forgotten; if it is on a disk \
              that is away, back up to that disk again before anything is erased",
         );
     }
-    if report["with_keys"] != true {
+    if !made.with_keys {
         text.push_str(
             "\ncredentials.toml and the signing keys are not in it: a service restored from it makes \
              new ones, and its clients must be given them; --with-keys copies them",

@@ -28,7 +28,7 @@ use recalld_embedding::model::{Bar, Unit};
 use recalld_fs_util::data_dir;
 use recalld_http_server::certificate_ends;
 use recalld_http_server::limits::CONNECTIONS_MAX;
-use recalld_store_admin::{Backup, Standing};
+use recalld_store_admin::{ListedBackup, Presence, Standing, list_backups};
 use recalld_workspace::opening::SERVING;
 
 /// If the newest backup is older, the doctor warns.
@@ -432,43 +432,34 @@ fn backups(common: &Common, data: &Path) -> Finding {
     let failed = |why: String| Finding::of(NAME, State::Bad, why, "recalld backup --list");
     let raw: Map<String, Value> =
         [("list".to_owned(), json!(true)), ("path".to_owned(), json!(""))].into_iter().collect();
-    let wanted = match Backup::parse(&raw) {
-        Ok(wanted) => wanted,
-        Err(error) => return failed(error.to_string()),
-    };
     let bar = Bar::of_command(Unit::Bytes, common.json);
-    let report = job(data, bar, "/operator/backup", &raw, |keeper| {
-        recalld_store_admin::backup(keeper, &Value::Object(raw.clone()), &wanted)
-    });
-    let report = match report {
-        Ok(report) => report,
+    let list = match job(data, bar, "/operator/backup", &raw, list_backups) {
+        Ok(list) => list,
         Err(failure) => return failed(failure.why()),
     };
-    let schedule = &report["schedule"];
-    if let Some(why) = schedule["failed_why"].as_str() {
-        let at = schedule["failed_at"].as_str().unwrap_or_default();
-        let why = format!("the one on schedule, {at}, came to nothing: {why}");
-        return Finding::of(NAME, State::Bad, why, "mend that; the server tries again by itself");
+    if let Some(schedule) = list.schedule {
+        if let Some(why) = schedule.failed_why {
+            let at = schedule.failed_at.unwrap_or_default();
+            let why = format!("the one on schedule, {at}, came to nothing: {why}");
+            let remedy = "mend that; the server tries again by itself";
+            return Finding::of(NAME, State::Bad, why, remedy);
+        }
+        if schedule.state == Standing::Overdue {
+            let due = schedule.due_at.unwrap_or_default();
+            let why = format!("the one on schedule was due {due} and is not made");
+            let remedy = "see that the disk of backup.to answers, and the server's log";
+            return Finding::of(NAME, State::Bad, why, remedy);
+        }
     }
-    if schedule["state"] == Standing::Overdue.word() {
-        let why = format!(
-            "the one on schedule was due {} and is not made",
-            schedule["due_at"].as_str().unwrap_or_default()
-        );
-        let remedy = "see that the disk of backup.to answers, and the server's log";
-        return Finding::of(NAME, State::Bad, why, remedy);
-    }
-    newest(&report, SystemClock.now())
+    newest(&list.backups, SystemClock.now())
 }
 
 /// Checks the age of the newest backup in a list.
-fn newest(report: &Value, now: Micros) -> Finding {
+fn newest(backups: &[ListedBackup], now: Micros) -> Finding {
     const NAME: &str = "backups";
-    let made = |row: &Value| {
-        row["made_at"].as_str().and_then(|at| recalld_common::names::parse_time(at).ok())
-    };
-    let rows = report["backups"].as_array().into_iter().flatten();
-    let newest = rows.filter(|row| row["seen"] == "there").filter_map(made).max();
+    let made = |row: &ListedBackup| recalld_common::names::parse_time(row.made_at.as_deref()?).ok();
+    let there = backups.iter().filter(|row| row.seen == Presence::There);
+    let newest = there.filter_map(made).max();
     let Some(newest) = newest else {
         return Finding::of(
             NAME,
@@ -497,11 +488,21 @@ mod tests {
     fn an_old_backup_is_worth_a_word_and_a_missing_one_too() {
         let at = |text: &str| recalld_common::names::parse_time(text).expect("a time");
         let now = at("2026-03-10T00:00:00Z");
-        let list =
-            |seen: &str, made_at: &str| json!({"backups": [{"seen": seen, "made_at": made_at}]});
-        assert_eq!(newest(&list("there", "2026-03-09T00:00:00Z"), now).state, State::Good);
-        assert_eq!(newest(&list("there", "2026-03-01T00:00:00Z"), now).state, State::Worth);
-        assert_eq!(newest(&list("missing", "2026-03-09T00:00:00Z"), now).state, State::Worth);
-        assert_eq!(newest(&json!({"backups": []}), now).state, State::Worth);
+        let list = |seen: Presence, made_at: &str| {
+            [ListedBackup {
+                id: "a".to_owned(),
+                made_at: Some(made_at.to_owned()),
+                path: None,
+                pending: 0,
+                scheduled: false,
+                seen,
+                why: None,
+            }]
+        };
+        let state = |seen, made_at| newest(&list(seen, made_at), now).state;
+        assert_eq!(state(Presence::There, "2026-03-09T00:00:00Z"), State::Good);
+        assert_eq!(state(Presence::There, "2026-03-01T00:00:00Z"), State::Worth);
+        assert_eq!(state(Presence::Missing, "2026-03-09T00:00:00Z"), State::Worth);
+        assert_eq!(newest(&[], now).state, State::Worth);
     }
 }

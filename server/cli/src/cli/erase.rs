@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::common::Common;
 use super::failure::Failure;
-use super::keep::{count, job};
+use super::keep::job;
 use super::paint::plain;
 use super::tell::{tell, tell_line};
+use recalld_cluster::seats::{FarErasureState, NodeErasure};
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
-use recalld_store_admin::Erase;
+use recalld_store_admin::{Erase, EraseReport, HeldItem};
 
 /// Items listed in the preview.
 const SHOWN_MAX: usize = 50;
@@ -59,15 +60,14 @@ pub(super) fn run(args: &EraseArgs) -> Result<(), Failure> {
         confirmed(args, &plan)?;
     }
     // Erase exactly the previewed items, whatever was written since.
-    let items = plan["items"].as_array().map_or(&[][..], Vec::as_slice);
-    let shown: Vec<&Value> = items.iter().map(|item| &item["id"]).collect();
+    let shown: Vec<&String> = plan.items.iter().map(|item| &item.id).collect();
     let ids = if shown.is_empty() { json!(args.ids) } else { json!(shown) };
     let report = ask(args, &wanted(&ids, false))?;
     refused(args, &report)?;
     ended(args, &report)
 }
 
-fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
+fn ask(args: &EraseArgs, raw: &Value) -> Result<EraseReport, Failure> {
     let raw: Map<String, Value> = raw.as_object().cloned().unwrap_or_default();
     let wanted = Erase::parse(&raw).map_err(|error| Failure::Usage(error.to_string()))?;
     let bar = Bar::of_command(Unit::Bytes, args.common.json);
@@ -76,30 +76,21 @@ fn ask(args: &EraseArgs, raw: &Value) -> Result<Value, Failure> {
     })
 }
 
-fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
-    report[name].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn word<'a>(row: &'a Value, name: &str) -> &'a str {
-    row[name].as_str().unwrap_or_default()
-}
-
 /// Returns an error if nothing was erased: an item is missing, or policy retains an item.
-fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
-    let missing: Vec<&str> = list(report, "missing").iter().filter_map(Value::as_str).collect();
-    if !missing.is_empty() {
-        let why = format!("there is no item {}; nothing was erased", missing.join(", "));
+fn refused(args: &EraseArgs, report: &EraseReport) -> Result<(), Failure> {
+    if !report.missing.is_empty() {
+        let why = format!("there is no item {}; nothing was erased", report.missing.join(", "));
         return Err(Failure::Usage(why));
     }
-    let held = list(report, "held");
-    if held.is_empty() {
+    if report.held.is_empty() {
         return Ok(());
     }
     if args.common.json {
-        tell_line(report)?;
+        tell_line(&json!(report))?;
     }
-    let named: Vec<String> =
-        held.iter().map(|row| format!("{} ({})", word(row, "id"), word(row, "rule"))).collect();
+    let named =
+        |held: &HeldItem| format!("{} ({})", held.id.as_deref().unwrap_or_default(), held.rule);
+    let named: Vec<String> = report.held.iter().map(named).collect();
     Err(Failure::No(format!(
         "policy keeps {}; nothing was erased. A legal hold cannot be overridden here: leave these \
          items out",
@@ -108,8 +99,8 @@ fn refused(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
 }
 
 /// Prints the preview and asks for confirmation.
-fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
-    let text = if args.common.json { format!("{plan}\n") } else { readable(plan) };
+fn confirmed(args: &EraseArgs, plan: &EraseReport) -> Result<(), Failure> {
+    let text = if args.common.json { format!("{}\n", json!(plan)) } else { readable(plan) };
     let mut out = io::stdout().lock();
     let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     shown.map_err(Failure::could)?;
@@ -128,21 +119,18 @@ fn confirmed(args: &EraseArgs, plan: &Value) -> Result<(), Failure> {
     }
 }
 
-fn readable(plan: &Value) -> String {
-    let items = list(plan, "items");
+fn readable(plan: &EraseReport) -> String {
+    let items = &plan.items;
     let mut text = format!("{} would be erased:\n", counted(items.len(), "item"));
     for item in items.iter().take(SHOWN_MAX) {
-        let with = match word(item, "with") {
-            "" => String::new(),
-            with => format!("  (with {with})"),
-        };
-        let (id, kind, title) = (word(item, "id"), word(item, "kind"), word(item, "title"));
-        text.push_str(&format!("  {id}  {}  {}{with}\n", plain(kind), plain(title)));
+        let with = item.with.as_ref().map_or(String::new(), |with| format!("  (with {with})"));
+        let (kind, title) = (plain(&item.kind), plain(&item.title));
+        text.push_str(&format!("  {}  {kind}  {title}{with}\n", item.id));
     }
     if items.len() > SHOWN_MAX {
         text.push_str(&format!("  and {} more; --json shows all\n", items.len() - SHOWN_MAX));
     }
-    match count(plan, "already") {
+    match plan.already {
         0 => {}
         already => {
             text.push_str(&format!("{already} {} erased already\n", agreed(already, "is", "are")))
@@ -152,37 +140,35 @@ fn readable(plan: &Value) -> String {
 }
 
 /// Prints the erased and the pending places, and the command that proves the erasure.
-fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
-    let backups = list(report, "backups");
+fn ended(args: &EraseArgs, report: &EraseReport) -> Result<(), Failure> {
     if args.common.json {
-        tell_line(report)?;
+        tell_line(&json!(report))?;
     } else {
-        let erased = count(report, "erased");
+        let erased = report.erased;
         let (items, were) = (counted(erased, "item"), agreed(erased, "was", "were"));
         let mut text = format!("{items} {were} erased from the store\n");
-        for backup in backups.iter().filter(|backup| backup["done"] == true) {
-            let (erased, path) = (count(backup, "erased"), word(backup, "path"));
-            text.push_str(&format!("{erased} from the backup {path}\n"));
+        for backup in report.backups.iter().filter(|backup| backup.done) {
+            text.push_str(&format!("{} from the backup {}\n", backup.erased, backup.path));
         }
-        if let Some(first) = list(report, "items").first() {
-            let proof = format!("recalld verify --erased {}", word(first, "id"));
+        if let Some(first) = report.items.first() {
+            let proof = format!("recalld verify --erased {}", first.id);
             text.push_str(&format!("prove it with: {proof}{}\n", args.common.same_data()?));
         }
         tell(&text)?;
     }
-    if report["everywhere"] == true {
+    if report.everywhere == Some(true) {
         return Ok(());
     }
     if let Some(why) = only_the_remote(report) {
         return Err(Failure::No(why));
     }
     let mut why = String::from("not gone everywhere yet:");
-    if count(report, "pending") > 0 {
-        why.push_str(&format!(" {} in the store;", counted(count(report, "pending"), "id")));
+    if let Some(pending @ 1..) = report.pending {
+        why.push_str(&format!(" {} in the store;", counted(pending, "id")));
     }
-    for backup in backups.iter().filter(|backup| backup["done"] != true) {
-        let (path, reason) = (word(backup, "path"), word(backup, "why"));
-        why.push_str(&format!(" the backup {path} ({reason});"));
+    for backup in report.backups.iter().filter(|backup| !backup.done) {
+        let reason = backup.why.as_deref().unwrap_or_default();
+        why.push_str(&format!(" the backup {} ({reason});", backup.path));
     }
     if let Some(remote) = on_remote(report) {
         why.push_str(&format!(" the remote ({remote});"));
@@ -195,29 +181,29 @@ fn ended(args: &EraseArgs, report: &Value) -> Result<(), Failure> {
 }
 
 /// The remnants on a remote or on its followers; `None` if there are none.
-fn on_remote(report: &Value) -> Option<String> {
-    let remote = &report["remote"];
-    let said = match word(remote, "state") {
-        "" | "everywhere" => return None,
-        "collecting" => {
+fn on_remote(report: &EraseReport) -> Option<String> {
+    let remote = report.remote.as_ref()?;
+    let said = match remote.state {
+        FarErasureState::Everywhere => return None,
+        FarErasureState::Collecting => {
             "what went is removed once its records were known for five minutes".to_owned()
         }
-        "nodes" => {
-            let behind = list(remote, "nodes").iter().filter(|node| node["done"] != true);
+        FarErasureState::Nodes => {
+            let behind = remote.nodes.iter().filter(|node| !node.done);
             let behind: Vec<String> = behind.map(node_behind).collect();
             format!("not told yet by {}", behind.join(", "))
         }
-        _ => "no record says yet that it is gone".to_owned(),
+        FarErasureState::Waiting => "no record says yet that it is gone".to_owned(),
     };
-    match word(remote, "why") {
-        "" => Some(said),
-        why => Some(format!("{said}: {why}")),
+    match &remote.why {
+        None => Some(said),
+        Some(why) => Some(format!("{said}: {why}")),
     }
 }
 
-fn node_behind(node: &Value) -> String {
-    let name = word(node, "node");
-    match count(node, "left") {
+fn node_behind(node: &NodeErasure) -> String {
+    let name = &node.node;
+    match node.left {
         0 => format!("node {name}"),
         left => format!("node {name}, which set {} aside", counted(left, "store")),
     }
@@ -225,9 +211,9 @@ fn node_behind(node: &Value) -> String {
 
 /// The message if only the remote still has remnants: the server continues by itself, and the user acts only for a node
 /// that never returns.
-fn only_the_remote(report: &Value) -> Option<String> {
-    let waits = list(report, "backups").iter().any(|backup| backup["done"] != true);
-    if waits || count(report, "pending") > 0 {
+fn only_the_remote(report: &EraseReport) -> Option<String> {
+    let waits = report.backups.iter().any(|backup| !backup.done);
+    if waits || report.pending.unwrap_or_default() > 0 {
         return None;
     }
     let remote = on_remote(report)?;

@@ -14,7 +14,6 @@ use super::cut::Cut;
 use super::failure::Failure;
 use super::fresh::Fresh;
 use super::import::nameless;
-use super::keep::count;
 use super::remote::Remote;
 use super::tell::{say, tell_line};
 use recalld_common::counted::counted;
@@ -147,6 +146,11 @@ impl<W: Write> Write for Watched<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// A number in a report, 0 if absent.
+fn count(told: &Value, name: &str) -> u64 {
+    told[name].as_u64().unwrap_or_default()
 }
 
 fn total(told: &Value) -> u64 {

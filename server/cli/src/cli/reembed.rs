@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::common::Common;
 use super::failure::Failure;
-use super::keep::{count, job};
+use super::keep::job;
 use super::tell::tell_line;
 use recalld_common::counted::{agreed, counted};
 use recalld_embedding::model::{Bar, Unit};
-use recalld_store_admin::Reembed;
+use recalld_store_admin::{Reembed, ReembedReport};
 
 #[derive(Debug, Args)]
 pub(super) struct ReembedArgs {
@@ -25,7 +25,7 @@ pub(super) fn run(args: &ReembedArgs) -> Result<(), Failure> {
     let report = job(&data, bar, "/operator/reembed", &raw, |keeper| {
         recalld_store_admin::reembed(keeper, None, encoding, &Value::Object(raw.clone()), &wanted)
     })?;
-    if args.common.json { tell_line(&report) } else { tell_line(&readable(&report)) }
+    if args.common.json { tell_line(&json!(report)) } else { tell_line(&readable(&report)) }
 }
 
 fn arguments(common: &Common) -> Result<Map<String, Value>, Failure> {
@@ -39,21 +39,16 @@ fn arguments(common: &Common) -> Result<Map<String, Value>, Failure> {
     Ok(json!({"model": path}).as_object().cloned().unwrap_or_default())
 }
 
-fn readable(report: &Value) -> String {
-    let model = &report["model"];
-    let named = format!(
-        "{} ({} wide, in {})",
-        model["name"].as_str().unwrap_or_default(),
-        model["dimensions"],
-        model["directory"].as_str().unwrap_or_default(),
-    );
-    if report["moved"] != true {
+fn readable(report: &ReembedReport) -> String {
+    let model = &report.model;
+    let directory = model.directory.as_deref().unwrap_or_default();
+    let named = format!("{} ({} wide, in {directory})", model.name, model.dimensions);
+    if !report.moved {
         return format!("0 items: the store has the model {named} already");
     }
-    let items = count(report, "items");
     format!(
         "{} {} embedded anew; the store has the model {named}, also after the next start",
-        counted(items, "item"),
-        agreed(items, "was", "were")
+        counted(report.items, "item"),
+        agreed(report.items, "was", "were")
     )
 }

@@ -327,11 +327,8 @@ fn calls_in_the_middle_of_a_move() {
 
         drop((has_begun, go_on));
         let report = moving.join().unwrap().unwrap();
-        assert_eq!(report["moved"], true, "{report}");
-        assert!(
-            report["items"].as_u64().unwrap() > MANY as u64 + 5,
-            "what came is moved: {report}"
-        );
+        assert!(report.moved, "{report:?}");
+        assert!(report.items > MANY as u64 + 5, "what came is moved: {report:?}");
     });
     assert!(check(&data, &models[1]).len() > MANY + 5);
     let raw = object(json!({"query": question(MANY + 2), "semantic": true, "limit": 1}));

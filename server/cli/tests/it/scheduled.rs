@@ -68,8 +68,8 @@ fn look(started: &Started, now: &str) -> Option<Result<String, String>> {
     let parts = &started.parts;
     let done = parts.scheduled.attempt(&parts.admin, at(now), &CancellationToken::new())?;
     Some(done.map(|report| {
-        let path = Path::new(report["path"].as_str().unwrap()).file_name().unwrap();
-        path.to_str().unwrap().to_owned()
+        let path = report.path.unwrap();
+        Path::new(&path).file_name().unwrap().to_str().unwrap().to_owned()
     }))
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use recalld_replication::core::{Collected, Reached, reached};
 use recalld_replication::{Carrier, Erasing, Holding, NotSeated, Owed, Role, Tenant, clear_probes};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::table::{Seats, seen};
@@ -50,6 +51,46 @@ pub struct FarErasure {
     why: Option<String>,
 }
 
+/// Report of the erasures of a workspace on the remote.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FarErasureReport {
+    /// Nodes that have data of the workspace.
+    pub nodes: Vec<NodeErasure>,
+    /// Record that completed the newest of the erasures, once known.
+    pub record: Option<u64>,
+    /// What the erasures wait for.
+    pub state: FarErasureState,
+    /// Reason for the wait, if it is not another node.
+    pub why: Option<String>,
+}
+
+/// What the erasures of a workspace wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FarErasureState {
+    /// No record has the erasures yet.
+    Waiting,
+    /// Earlier records are not removed from the remote yet.
+    Collecting,
+    /// A node still has earlier data.
+    Nodes,
+    /// Nothing: they are complete.
+    Everywhere,
+}
+
+/// Progress of a workspace's erasures on one node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NodeErasure {
+    /// True if the node has no earlier data.
+    pub done: bool,
+    /// Number of stores that were set aside on the node.
+    pub left: u32,
+    /// The node.
+    pub node: String,
+    /// Record that the node's store is at or ahead of.
+    pub record: u64,
+}
+
 impl FarErasure {
     /// Erasures of a workspace that no server replicates now.
     pub fn unserved(waiting: usize) -> Self {
@@ -62,25 +103,25 @@ impl FarErasure {
         self.waiting == 0
     }
 
-    /// JSON form.
-    pub fn to_json(&self) -> Value {
+    /// The form in reports.
+    pub fn report(&self) -> FarErasureReport {
         let record = self.record;
-        let node = |(node, holding): &(recalld_replication::NodeId, Holding)| {
-            let is_done = record.is_some_and(|record| holding.is_past(record));
-            json!({
-                "node": node.as_str(), "record": holding.record, "left": holding.left, "done": is_done,
-            })
+        let node = |(node, holding): &(recalld_replication::NodeId, Holding)| NodeErasure {
+            done: record.is_some_and(|record| holding.is_past(record)),
+            left: holding.left,
+            node: node.as_str().to_owned(),
+            record: holding.record,
         };
         let far = self.reached.as_ref();
-        let nodes: Vec<Value> = far.map_or(Vec::new(), |far| far.nodes.iter().map(node).collect());
+        let nodes = far.map_or(Vec::new(), |far| far.nodes.iter().map(node).collect());
         let is_gone = far.zip(record).is_some_and(|(far, record)| far.is_gone(record));
         let state = match () {
-            () if self.is_everywhere() => "everywhere",
-            () if record.is_none() => "waiting",
-            () if !is_gone => "collecting",
-            () => "nodes",
+            () if self.is_everywhere() => FarErasureState::Everywhere,
+            () if record.is_none() => FarErasureState::Waiting,
+            () if !is_gone => FarErasureState::Collecting,
+            () => FarErasureState::Nodes,
         };
-        json!({"state": state, "record": record, "nodes": nodes, "why": self.why})
+        FarErasureReport { nodes, record, state, why: self.why.clone() }
     }
 }
 
