@@ -34,8 +34,10 @@ impl Seats {
     }
 
     /// Starts a confirmation for each led workspace that another node may have acquired meanwhile. A leader that only
-    /// serves reads is confirmed, too, so that it does not serve a stale copy for ever.
+    /// serves reads is confirmed, too, so that it does not serve a stale copy for ever. Callers that wait for a leader
+    /// check again, as no event announces that a lease was renewed or has expired.
     pub fn confirm_led(&self) {
+        self.moves.advance();
         let Some(node) = self.node.as_ref().filter(|node| node.is_held()) else { return };
         let places: Vec<_> =
             self.places.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
