@@ -4,7 +4,7 @@ moves=json.load(open('target/naming/moves.json'))
 crate=lambda p:'/'.join(p.split('/')[:2]) if p.startswith(('server/','tests/')) else p.split('/')[0]
 KIND={'E0425':('fn','const','local','field','type'),'E0412':('type',),'E0433':('type','mod','fn'),'E0432':('type','mod','fn','const','variant'),'E0599':('method','variant','field'),'E0609':('field',),'E0560':('field',),'E0026':('field',),'E0574':('type',),'E0531':('variant','const'),'E0423':('fn','local'),'E0405':('type',),'E0407':('method',),'E0027':('field',),'E0559':('field',),'E0424':(),'E0616':('field',),'E0423':('fn',),'E0583':('mod',),'E0434':('local',)}
 rows=[]
-for p in glob.glob('docs/naming/plan-*.tsv'):
+for p in sys.argv[3:] or glob.glob('docs/naming/plan-*.tsv'):
     for l in open(p):
         c=[x.strip() for x in l.rstrip('\n').split('\t')]
         if len(c)<4 or l[0]=='#': continue
@@ -14,7 +14,7 @@ for r in rows: byold[r[2]].append(r)
 env=dict(os.environ,CARGO_TARGET_DIR=os.environ.get('T','target/naming/build'))
 total=0
 for rnd in range(int(sys.argv[2]) if len(sys.argv)>2 else 4):
-    out=subprocess.run(['nice','-n','-5','cargo','check','--workspace','--all-targets','--keep-going','--message-format','json'],capture_output=True,text=True,env=env).stdout
+    out=subprocess.run(['cargo','check','--workspace','--all-targets','--keep-going','--message-format','json'],capture_output=True,text=True,env=env).stdout
     fixes=collections.defaultdict(dict); left=[]; seen=set()
     for l in out.split('\n'):
         if not l.startswith('{'): continue
