@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::Scope;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use recalld_common::cancel::CallScope;
 use recalld_common::monitor::Monitor;
@@ -74,7 +74,7 @@ impl<E> Halt<E> {
 }
 
 /// The ingest pipeline. On drop, submitted batches whose embedding has not started are discarded.
-pub struct Inflow<P: Parcel> {
+pub struct Inflow<'scope, P: Parcel> {
     parcels: SyncSender<P>,
     results: Monitor<Results<P::Done, P::Error>>,
     /// Batches submitted and not settled, at most [`PARCELS_MAX`].
@@ -82,6 +82,8 @@ pub struct Inflow<P: Parcel> {
     /// Settled batches that were not reported yet, in order. They survive an error, so every stored batch is reported.
     untold: Vec<Settled<P::Done>>,
     over: Over,
+    /// Dropped last: the threads end when the fields above are gone.
+    threads: Threads<'scope>,
 }
 
 /// Results of the writer that the caller has not received yet.
@@ -118,6 +120,17 @@ impl Drop for Over {
     }
 }
 
+/// On drop, waits until the threads have freed all their memory: the end of a scope does not wait for thread-locals.
+struct Threads<'scope>(Vec<ScopedJoinHandle<'scope, ()>>);
+
+impl Drop for Threads<'_> {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            let _the_scope_panics_too = thread.join();
+        }
+    }
+}
+
 /// Batches stored since the last report, or the reason for which the pipeline ended.
 pub type Given<P> = Result<Vec<Settled<<P as Parcel>::Done>>, Halt<<P as Parcel>::Error>>;
 
@@ -127,12 +140,9 @@ pub type Ended<P> = (Vec<Settled<<P as Parcel>::Done>>, Result<(), <P as Parcel>
 /// A batch with its embeddings, and the number of texts embedded by the pipeline.
 type Embedded<P> = (P, u64);
 
-impl<P: Parcel> Inflow<P> {
+impl<'scope, P: Parcel + 'scope> Inflow<'scope, P> {
     /// Starts the threads, which end with the pipeline.
-    pub fn start<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, store: &'env P::Store) -> Self
-    where
-        P: 'scope,
-    {
+    pub fn start<'env>(scope: &'scope Scope<'scope, 'env>, store: &'env P::Store) -> Self {
         // Never full: `on_the_way` is at most `PARCELS_MAX`.
         let (parcels, waiting) = sync_channel(PARCELS_MAX);
         // Rendezvous channel: the embedding thread retains its batch until the writer receives it
@@ -142,9 +152,11 @@ impl<P: Parcel> Inflow<P> {
         let settling = Settling(results.clone());
         let over = Over(Arc::default());
         let is_over = Arc::clone(&over.0);
-        scope.spawn(move || embed(store, &waiting, &embedded, &is_over));
-        scope.spawn(move || write(store, &unwritten, &settling));
-        Self { parcels, results, on_the_way: 0, untold: Vec::new(), over }
+        let threads = Threads(vec![
+            scope.spawn(move || embed(store, &waiting, &embedded, &is_over)),
+            scope.spawn(move || write(store, &unwritten, &settling)),
+        ]);
+        Self { parcels, results, on_the_way: 0, untold: Vec::new(), over, threads }
     }
 
     /// Returns true if no batch is in flight.
@@ -175,18 +187,17 @@ impl<P: Parcel> Inflow<P> {
     /// Ends the pipeline. Returns stored batches that were not reported yet, and the writer's error unless already
     /// reported. Batches that are embedded or being written are still stored; no other work starts.
     pub fn stop(self) -> Ended<P> {
-        let Self { parcels, results, mut untold, over, .. } = self;
+        let Self { parcels, results, mut untold, over, threads, .. } = self;
         drop((over, parcels));
-        let mut state = results.lock();
-        loop {
-            match state.settled.pop_front() {
-                Some(Ok(one)) => untold.push(one),
-                // The writer ends with its first error.
-                Some(Err(error)) => return (untold, Err(error)),
-                None if state.is_all => return (untold, Ok(())),
-                None => state = results.wait_until(state, None),
+        drop(threads);
+        let mut ended = Ok(());
+        for one in results.lock().settled.drain(..) {
+            match one {
+                Ok(one) => untold.push(one),
+                Err(error) => ended = Err(error),
             }
         }
+        (untold, ended)
     }
 
     /// Waits until at most `most` batches are in flight, and receives all results that are ready by then.

@@ -140,7 +140,7 @@ impl Job<'_> {
     /// cancelled or fails.
     fn store_all(
         &self,
-        mut inflow: Inflow<Documents>,
+        mut inflow: Inflow<'_, Documents>,
         files: &[Listed],
         state: &mut State,
         request: &Request,
@@ -159,7 +159,7 @@ impl Job<'_> {
     /// Submits every new document, until all documents are stored or the job is cancelled.
     fn hand_over(
         &self,
-        inflow: &mut Inflow<Documents>,
+        inflow: &mut Inflow<'_, Documents>,
         files: &[Listed],
         state: &mut State,
         request: &Request,
@@ -197,7 +197,7 @@ impl Job<'_> {
     /// Submits a write batch.
     fn give(
         &self,
-        inflow: &mut Inflow<Documents>,
+        inflow: &mut Inflow<'_, Documents>,
         documents: Documents,
         state: &mut State,
         request: &Request,

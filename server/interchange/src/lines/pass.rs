@@ -54,7 +54,7 @@ pub(super) struct Pass<'a> {
     plan: &'a Plan,
     snapshot: Snapshot,
     /// `None` if nothing is written.
-    inflow: Option<Inflow<Pending>>,
+    inflow: Option<Inflow<'a, Pending>>,
     /// Changes by each batch in flight, oldest first; the snapshot may predate these changes.
     on_the_way: VecDeque<Marks>,
     /// Stored id of each entry; 0 if the entry was not imported.
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
     pub(super) fn new(
         import: &'a Import<'a>,
         plan: &'a Plan,
-        inflow: Option<Inflow<Pending>>,
+        inflow: Option<Inflow<'a, Pending>>,
     ) -> Result<Self, ImportError> {
         let snapshot = import.encoders.store().snapshot();
         let said = Said::of_store(&snapshot, &plan.bare, import.call)?;
