@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# plan.sh PLAN: makes the renames of one plan in this tree, up to what the compiler still reports.
+# plan.sh PLAN: makes the renames of one plan in this tree from target/naming/edits.json (ra_daemon.py), up to what the
+# compiler still reports.
 set -euo pipefail
 plan="docs/naming/$1"
 mkdir -p target/naming; ln -sfn ../.. target/naming/tree
 [[ -z "$(git status --porcelain)" ]]
-python3 docs/naming/ra.py . target/naming/edits.json "$plan" >target/naming/ra.out
-tail -1 target/naming/ra.out | cut -c1-200; grep '^done' target/naming/ra.out
 python3 docs/naming/apply.py . target/naming/edits.json >target/naming/apply.out; tail -3 target/naming/apply.out
 python3 - <<'P'
 import json,os,subprocess
