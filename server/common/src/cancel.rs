@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::monitor::Monitor;
+use crate::monitor::EventCount;
 
 /// Signals that a call's answer is no longer wanted. Clones belong to the same call.
 #[derive(Clone, Default)]
@@ -54,12 +54,8 @@ impl CancellationToken {
 
     /// Waits for `length`, or until the token is cancelled. Returns true if the token is cancelled.
     pub fn wait(&self, length: Duration) -> bool {
-        let (until, waiting) = (Instant::now() + length, Monitor::new(()));
-        let _woken = waiting.woken_by(&CallScope { token: self, deadline: None });
-        let mut lock = waiting.lock();
-        while !self.is_cancelled() && Instant::now() < until {
-            lock = waiting.wait_until(lock, Some(until));
-        }
+        let call = CallScope { token: self, deadline: Some(Instant::now() + length) };
+        EventCount::default().wait_for(&call, || None::<()>);
         self.is_cancelled()
     }
 
