@@ -27,7 +27,7 @@ use recalld_workspace::tenants::Closed;
 const LOCATE_TRIES_MAX: usize = 2;
 
 /// Properties of a call that decide how to forward it.
-pub(super) struct Asked<'a> {
+pub(super) struct ForwardPlan<'a> {
     /// True if the call targets the metastore and not its caller's workspace.
     is_for_control: bool,
     wants: Wants,
@@ -41,7 +41,7 @@ pub(super) struct Asked<'a> {
     listens: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ForwardPlan<'a> {
     /// An operation of the HTTP API; all of them are reads.
     const READS: Self = Self {
         is_for_control: false,
@@ -86,32 +86,33 @@ impl<'a> Asked<'a> {
 }
 
 /// Returns a call that this node answers, with the staleness added to its response. Otherwise forwards or answers the
-/// call and returns `None`.
-pub(super) fn steer(
+/// call and returns `None`. Without a cluster, the node answers every call, and `plan` is not called.
+pub(super) fn steer<'a>(
     parts: &AppState,
-    asked: Asked<'_>,
+    plan: impl FnOnce(&Call) -> Option<ForwardPlan<'a>>,
     caller: &Caller,
     call: Call,
     reply: Reply,
 ) -> Option<(Call, Reply)> {
     let Some(cluster) = &parts.cluster else { return Some((call, reply)) };
+    let Some(plan) = plan(&call) else { return Some((call, reply)) };
     let refuse = |reply: Reply, why: NotHere| {
-        reply.send(answer(asked.mcp.as_ref(), why));
+        reply.send(answer(plan.mcp.as_ref(), why));
         None
     };
     // The handler of a read reports itself that it cannot answer, or the staleness of its answer.
-    let finds_out = asked.wants == Wants::Reads;
-    let workspace = if asked.is_for_control { CONTROL } else { &caller.workspace };
-    let place = match asked.opens {
-        true => located((parts, cluster), workspace, asked.wants, &call.cancel),
-        false => Ok(cluster.place(workspace, asked.wants, &call.cancel)),
+    let finds_out = plan.wants == Wants::Reads;
+    let workspace = if plan.is_for_control { CONTROL } else { &caller.workspace };
+    let place = match plan.opens {
+        true => located((parts, cluster), workspace, plan.wants, &call.cancel),
+        false => Ok(cluster.place(workspace, plan.wants, &call.cancel)),
     };
     let (peer, is_followed) = match place {
         Ok(Place::At { peer, is_followed }) => (peer, is_followed),
         Ok(Place::Here) => return Some((call, reply)),
         Ok(Place::Follows(age)) => {
             // HTTP API responses state the staleness themselves, and calls that access no workspace have none.
-            let says_it = asked.opens && asked.mcp.is_some();
+            let says_it = plan.opens && plan.mcp.is_some();
             let seconds = cluster.fresh(age).ok().filter(|_| says_it);
             let field = seconds.map(|seconds| (STALE_SECONDS, seconds.to_string()));
             return Some((call, reply.with_fields(field.into_iter().collect())));
@@ -122,13 +123,13 @@ pub(super) fn steer(
         }
         Ok(Place::Nowhere(why)) => return refuse(reply, NotHere::Nowhere(why)),
         Err(closed) => {
-            reply.send(answer(asked.mcp.as_ref(), closed));
+            reply.send(answer(plan.mcp.as_ref(), closed));
             return None;
         }
     };
     let is_of_session =
-        is_followed && asked.mcp.is_some() && recalld_mcp_protocol::names_session(&call);
-    if is_of_session && !(asked.knows_session)(&call) {
+        is_followed && plan.mcp.is_some() && recalld_mcp_protocol::names_session(&call);
+    if is_of_session && !(plan.knows_session)(&call) {
         // A client whose session has ended must learn so on every call.
         return Some((call, reply));
     }
@@ -145,7 +146,7 @@ pub(super) fn steer(
             None
         }
         Some(WrongNode::Proxy) => {
-            pass((cluster, parts), asked, (peer, is_followed), call, reply);
+            pass((cluster, parts), plan, (peer, is_followed), call, reply);
             None
         }
         None | Some(WrongNode::Redirect) => refuse(reply, NotHere::WrittenBy(peer)),
@@ -192,14 +193,14 @@ fn redirected(peer: &Peer, call: &Call) -> Option<Response> {
 /// leader, so the session fields are removed.
 fn pass(
     (cluster, parts): (&Cluster, &AppState),
-    asked: Asked<'_>,
+    plan: ForwardPlan<'_>,
     (peer, is_followed): (Peer, bool),
     call: Call,
     reply: Reply,
 ) {
     let from = asks_from(parts, &call);
-    let (id, listens) = (asked.mcp, asked.listens);
+    let (id, listens) = (plan.mcp, plan.listens);
     let refused = Box::new(move |why| answer(id.as_ref(), why));
-    let keeps = Keeps { session: !is_followed, origin: asked.is_for_control };
+    let keeps = Keeps { session: !is_followed, origin: plan.is_for_control };
     cluster.relay().pass(Passed { peer, call, reply, from, keeps, listens, refused });
 }

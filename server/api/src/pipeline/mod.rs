@@ -50,7 +50,7 @@ use recalld_http_server::refusal::Refusal;
 pub use route::{On, Route, Target, routes};
 
 use authenticate::{EarlyAuth, Known};
-use elsewhere::Asked;
+use elsewhere::ForwardPlan;
 use legacy::HostStatus;
 use meters::Meters;
 use route::PathMatch;
@@ -274,8 +274,8 @@ impl Pipeline {
         };
         let body = self.mcp.read(&call, &visitor);
         let knows_session = |call: &Call| self.mcp.has_session(call, &visitor);
-        let asked = Asked::of_mcp(&call, &body, &knows_session);
-        if let Some((call, reply)) = elsewhere::steer(&self.parts, asked, &caller, call, reply) {
+        let plan = |call: &Call| Some(ForwardPlan::of_mcp(call, &body, &knows_session));
+        if let Some((call, reply)) = elsewhere::steer(&self.parts, plan, &caller, call, reply) {
             self.mcp.serve_read(&call, body, visitor, reply);
         }
     }
@@ -323,10 +323,8 @@ impl Service for Pipeline {
             Err(refusal) => reply.send(refusal.into()),
             Ok((_, caller)) if let Err(refusal) = self.limit(&caller) => reply.send(refusal.into()),
             Ok((target, caller)) => {
-                let steered = match Asked::of(target) {
-                    Some(asked) => elsewhere::steer(&self.parts, asked, &caller, call, reply),
-                    None => Some((call, reply)),
-                };
+                let plan = |_: &Call| ForwardPlan::of(target);
+                let steered = elsewhere::steer(&self.parts, plan, &caller, call, reply);
                 if let Some((call, reply)) = steered {
                     self.answer(target, caller, call, reply);
                 }
