@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::{Model, hex};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::model::hex_digest;
@@ -30,22 +31,36 @@ pub struct KnownModel {
     pub directory: PathBuf,
 }
 
+/// A model's entry in the file, and in reports.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ModelEntry {
+    /// Width of the model's vectors.
+    pub dimensions: u32,
+    /// The model's directory; `None` if the path is not UTF-8.
+    pub directory: Option<String>,
+    /// The model's fingerprint, in hexadecimal.
+    pub fingerprint: String,
+    /// The display name.
+    pub name: String,
+}
+
 impl KnownModel {
     /// The model's entry in the file.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "fingerprint": hex(&self.model.fingerprint), "dimensions": self.model.dimensions,
-            "name": self.name, "directory": self.directory.to_str(),
-        })
+    pub fn entry(&self) -> ModelEntry {
+        ModelEntry {
+            dimensions: self.model.dimensions,
+            directory: self.directory.to_str().map(str::to_owned),
+            fingerprint: hex(&self.model.fingerprint),
+            name: self.name.clone(),
+        }
     }
 
     fn of_json(said: &Value) -> Option<Self> {
-        let dimensions = u32::try_from(said["dimensions"].as_u64()?).ok()?;
-        let fingerprint = hex_digest(said["fingerprint"].as_str()?)?;
-        let directory = PathBuf::from(said["directory"].as_str()?);
-        let name = said["name"].as_str()?.to_owned();
-        let model = Model { fingerprint, dimensions };
-        directory.is_absolute().then_some(Self { model, name, directory })
+        let entry = ModelEntry::deserialize(said).ok()?;
+        let fingerprint = hex_digest(&entry.fingerprint)?;
+        let directory = PathBuf::from(entry.directory?);
+        let model = Model { fingerprint, dimensions: entry.dimensions };
+        directory.is_absolute().then_some(Self { model, name: entry.name, directory })
     }
 }
 
@@ -97,7 +112,7 @@ pub fn remember(data: &Path, known: &KnownModel, own: Option<Model>) -> Result<(
     if after == before {
         return Ok(());
     }
-    let models: Vec<Value> = after.iter().map(KnownModel::to_json).collect();
+    let models: Vec<ModelEntry> = after.iter().map(KnownModel::entry).collect();
     let text = format!("{:#}\n", json!({"version": VERSION, "models": models}));
     copies::put(&file, text.as_bytes()).map_err(copies::at(&file))
 }

@@ -21,7 +21,7 @@ use recalld_embedding::encoders::{Encoders, Move};
 use recalld_embedding::encoding::{Encoding, open_model};
 use recalld_embedding::model;
 use recalld_embedding::model_file;
-use recalld_embedding::model_file::KnownModel;
+use recalld_embedding::model_file::ModelEntry;
 use recalld_tool_framework::args::{Text, args};
 
 const OPERATION: &str = "recalld reembed";
@@ -43,7 +43,7 @@ pub struct ReembedReport {
     /// Embedded items.
     pub items: u64,
     /// The store's model now.
-    pub model: NextModel,
+    pub model: ModelEntry,
     /// True if the model is another one than before.
     pub moved: bool,
     /// Rewritten segments.
@@ -57,19 +57,6 @@ pub struct FormerModel {
     pub dimensions: u32,
     /// Its fingerprint, in hexadecimal.
     pub fingerprint: String,
-}
-
-/// The model that a store has now.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct NextModel {
-    /// Width of its vectors.
-    pub dimensions: u32,
-    /// Folder of its files; `None` if the path is not UTF-8.
-    pub directory: Option<String>,
-    /// Its fingerprint, in hexadecimal.
-    pub fingerprint: String,
-    /// Its name.
-    pub name: String,
 }
 
 /// Moves the store to the model in a folder. `encoders` answer queries in the meantime; `None` if this process opened
@@ -119,20 +106,14 @@ pub fn reembed(
     let noted = keeper.record(Note { outcome, ..Note::of(OPERATION, raw) });
     let done = moved.map_err(unmoved)?;
     noted?;
-    let KnownModel { model, name, directory } = opened.known;
     Ok(ReembedReport {
         before: before.map(|model| FormerModel {
             dimensions: model.dimensions,
             fingerprint: hex(&model.fingerprint),
         }),
         items: done.items,
-        model: NextModel {
-            dimensions: model.dimensions,
-            directory: directory.to_str().map(str::to_owned),
-            fingerprint: hex(&model.fingerprint),
-            name,
-        },
-        moved: before != Some(model),
+        model: opened.known.entry(),
+        moved: before != Some(opened.known.model),
         segments: done.segments,
     })
 }
