@@ -17,7 +17,7 @@ use crate::forget::{BackupList, ForgottenBackups, forget, forget_missing, list};
 use crate::keep_error::KeepError;
 use crate::keeping::{Keeper, Note};
 use crate::known;
-use crate::known::Known;
+use crate::known::{Known, path_text};
 use crate::trusted::{ledger_of, trusted_keys, verify_ledger};
 use recalld_auth::FORMER_KEYS;
 use recalld_common::names;
@@ -171,7 +171,7 @@ pub(super) fn make(
         id: made.id,
         ledger_entries: report.entries,
         made_at: made.made_at,
-        path: to.to_str().map(str::to_owned),
+        path: path_text(to),
         replaced: noted.replaced,
         reused: count.reused,
         seq: copied.seq,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::Catalogue;
 use crate::keep_error::KeepError;
 use crate::keeping::Keeper;
-use crate::known::{Known, KnownBackup};
+use crate::known::{Known, KnownBackup, path_text};
 use crate::scheduled::ScheduleReport;
 
 /// The known backups and their schedule.
@@ -62,32 +62,22 @@ pub struct ForgottenBackups {
     pub forgotten: Vec<Option<String>>,
 }
 
-/// Content of a registered backup's path.
-enum Seen {
-    /// The registered backup, with the time of its last completion if any.
-    There(Option<String>),
-    /// No backup.
-    Missing,
-    /// Another backup.
-    Another,
-    /// A folder that cannot be read as a backup.
-    Unreadable(String),
+/// What a look at a registered backup's path found: its content, the time of the backup's last completion if it is there,
+/// and the reason for which it cannot be read.
+type Found = (Presence, Option<String>, Option<String>);
+
+fn look(backup: &KnownBackup) -> Found {
+    match Catalogue::read(&backup.path) {
+        Ok(Some(there)) if there.id == backup.id => (Presence::There, there.made_at, None),
+        Ok(Some(_)) => (Presence::Another, None, None),
+        Ok(None) => (Presence::Missing, None, None),
+        Err(why) => (Presence::Unreadable, None, Some(why)),
+    }
 }
 
-impl Seen {
-    fn look(backup: &KnownBackup) -> Self {
-        match Catalogue::read(&backup.path) {
-            Ok(Some(there)) if there.id == backup.id => Self::There(there.made_at),
-            Ok(Some(_)) => Self::Another,
-            Ok(None) => Self::Missing,
-            Err(why) => Self::Unreadable(why),
-        }
-    }
-
-    /// Returns true if the backup may be forgotten.
-    fn is_gone(&self) -> bool {
-        matches!(self, Self::Missing | Self::Another)
-    }
+/// Returns true if the backup may be forgotten.
+fn is_gone(backup: &KnownBackup) -> bool {
+    matches!(look(backup).0, Presence::Missing | Presence::Another)
 }
 
 fn failed(why: String) -> KeepError {
@@ -101,16 +91,11 @@ fn failed(why: String) -> KeepError {
 pub fn list(keeper: &Keeper<'_>) -> Result<BackupList, KeepError> {
     let known = Known::read(keeper.data).map_err(failed)?;
     let row = |backup: &KnownBackup| {
-        let (seen, made_at, why) = match Seen::look(backup) {
-            Seen::There(made_at) => (Presence::There, made_at, None),
-            Seen::Missing => (Presence::Missing, None, None),
-            Seen::Another => (Presence::Another, None, None),
-            Seen::Unreadable(why) => (Presence::Unreadable, None, Some(why)),
-        };
+        let (seen, made_at, why) = look(backup);
         ListedBackup {
             id: backup.id.clone(),
             made_at,
-            path: path_of(&backup.path),
+            path: path_text(&backup.path),
             pending: backup.pending.len(),
             scheduled: backup.is_scheduled,
             seen,
@@ -130,19 +115,17 @@ pub(super) fn forget(keeper: &Keeper<'_>, path: &Path) -> Result<ForgottenBackup
         let why = format!("{} is not a known backup; {}", path.display(), known.names());
         return Err(KeepError::Wrong(why));
     }
-    let gone: Vec<String> =
-        here.iter().filter(|it| Seen::look(it).is_gone()).map(|it| it.id.clone()).collect();
+    let gone: Vec<String> = here.iter().filter(|it| is_gone(it)).map(|it| it.id.clone()).collect();
     if gone.is_empty() {
-        let why = match Seen::look(here[0]) {
-            Seen::Unreadable(why) => why,
-            _ => "the backup is there, and may hold what was erased".to_owned(),
-        };
+        let (.., why) = look(here[0]);
+        let there = || "the backup is there, and may hold what was erased".to_owned();
+        let why = why.unwrap_or_else(there);
         let remedy = "delete the folder first, then forget it";
         return Err(KeepError::Wrong(format!("{}: {why}; {remedy}", path.display())));
     }
     known.backups.retain(|backup| !gone.contains(&backup.id));
     known.write(keeper.data).map_err(failed)?;
-    Ok(ForgottenBackups { forgotten: vec![path_of(path)] })
+    Ok(ForgottenBackups { forgotten: vec![path_text(path)] })
 }
 
 /// Removes every backup from the registry that is not at its path.
@@ -150,14 +133,10 @@ pub(super) fn forget_missing(keeper: &Keeper<'_>) -> Result<ForgottenBackups, Ke
     let _noting = keeper.noting();
     let mut known = Known::read(keeper.data).map_err(failed)?;
     let (gone, kept): (Vec<KnownBackup>, Vec<KnownBackup>) =
-        known.backups.into_iter().partition(|backup| Seen::look(backup).is_gone());
+        known.backups.into_iter().partition(is_gone);
     known.backups = kept;
     if !gone.is_empty() {
         known.write(keeper.data).map_err(failed)?;
     }
-    Ok(ForgottenBackups { forgotten: gone.iter().map(|backup| path_of(&backup.path)).collect() })
-}
-
-fn path_of(path: &Path) -> Option<String> {
-    path.to_str().map(str::to_owned)
+    Ok(ForgottenBackups { forgotten: gone.iter().map(|backup| path_text(&backup.path)).collect() })
 }

@@ -26,6 +26,11 @@ limit_table::limits! {
 /// Bytes of the file: per backup, 40 bytes for each pending id, a path, and reserve.
 const FILE_BYTES_MAX: u64 = (BACKUPS_MAX * (PENDING_MAX * 40 + (64 << 10))) as u64;
 
+/// Returns a path for a report; `None` if the path is not UTF-8.
+pub(super) fn path_text(path: &Path) -> Option<String> {
+    path.to_str().map(str::to_owned)
+}
+
 /// A registered backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownBackup {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::backup::{KEY_FILES, real_path, store_of};
 use crate::catalogue::Catalogue;
 use crate::keep_error::KeepError;
-use crate::known::Known;
+use crate::known::{Known, path_text};
 use crate::trusted::{verify_ledger, verify_ledger_in};
 use recalld_auth::put_former;
 use recalld_common::cancel::CancellationToken;
@@ -119,7 +119,7 @@ pub fn restore(
     put.map_err(|why| KeepError::failed(why, "let nothing else use that place, and try again"))?;
     Ok(RestoreReport {
         bytes: count.1,
-        data: data.to_str().map(str::to_owned),
+        data: path_text(data),
         files: count.0,
         items,
         ledger_entries: report.entries,

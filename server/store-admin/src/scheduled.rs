@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::Micros;
 use serde::{Deserialize, Serialize};
 
+use crate::known::path_text;
 use crate::limits::BACKUP_OVERDUE_AFTER;
 use crate::schedule::{last_due, next_due};
 use recalld_common::names;
@@ -143,7 +144,7 @@ impl Scheduled {
             made_at: state.made_at.map(names::time),
             next_at: next_due(plan, now).map(names::time),
             state: state.standing(now),
-            to: plan.to.to_str().map(str::to_owned),
+            to: path_text(&plan.to),
         })
     }
 }
