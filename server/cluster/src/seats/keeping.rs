@@ -58,13 +58,13 @@ pub struct FarErasureReport {
     pub nodes: Vec<NodeErasure>,
     /// Record that completed the newest of the erasures, once known.
     pub record: Option<u64>,
-    /// What the erasures wait for.
+    /// Progress of the erasures.
     pub state: FarErasureState,
     /// Reason for the wait, if it is not another node.
     pub why: Option<String>,
 }
 
-/// What the erasures of a workspace wait for.
+/// Progress of a workspace's erasures on the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FarErasureState {
@@ -74,7 +74,7 @@ pub enum FarErasureState {
     Collecting,
     /// A node still has earlier data.
     Nodes,
-    /// Nothing: they are complete.
+    /// The erasures are complete.
     Everywhere,
 }
 
