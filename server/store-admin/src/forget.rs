@@ -62,8 +62,8 @@ pub struct ForgottenBackups {
     pub forgotten: Vec<Option<String>>,
 }
 
-/// What a look at a registered backup's path found: its content, the time of the backup's last completion if it is there,
-/// and the reason for which it cannot be read.
+/// A look at a registered backup's path: its presence, the time of the backup's last completion if it is there, and the
+/// reason for which it cannot be read.
 type Found = (Presence, Option<String>, Option<String>);
 
 fn look(backup: &KnownBackup) -> Found {
