@@ -75,7 +75,8 @@ pub(super) struct Live<S: Service> {
     held_body: Option<Arc<HeldBody>>,
     /// Unread and unsent bytes, as counted in `waiting_bytes`.
     waiting_bytes: usize,
-    asked: Option<Asked>,
+    /// Boxed, because an idle connection has none.
+    asked: Option<Box<Asked>>,
     /// Route match of the request whose body is being received, if there was a body decision.
     matched: Option<Box<S::RouteMatch>>,
     cancel: Option<CancellationToken>,
@@ -193,7 +194,8 @@ impl<S: Service> Live<S> {
         shared: &Shared<S>,
         now: Instant,
     ) {
-        let Some(Asked { id, route, arrived }) = self.asked.take() else { return };
+        let Some(asked) = self.asked.take() else { return };
+        let Asked { id, route, arrived } = *asked;
         let took = now.saturating_duration_since(arrived);
         let (listener, peer) = (self.listener, self.peer);
         shared.service.answered(&Answered { listener, peer, id, route, status, body_bytes, took });
@@ -505,7 +507,7 @@ impl<S: Service> Live<S> {
                 self.conn.admit(call.request, bytes_max, moment);
             }
             Admission::Answer(response) => {
-                self.asked = Some(Asked { id, route, arrived });
+                self.asked = Some(Box::new(Asked { id, route, arrived }));
                 let (status, bytes) = (response.head.status, response.body.len());
                 self.count(Some(status), Some(bytes), shared, Instant::now());
                 report(self.conn.decline(response, moment));
@@ -525,7 +527,8 @@ impl<S: Service> Live<S> {
         let (asked, matched) = (&mut self.asked, self.matched.take());
         let triage = || {
             let mut matched = matched.map_or_else(|| service.resolve(&call), |matched| *matched);
-            *asked = Some(Asked { id, route: service.route(&matched), arrived });
+            let route = service.route(&matched);
+            *asked = Some(Box::new(Asked { id, route, arrived }));
             match service.quick(&call, &matched) {
                 Some(response) => Err(response),
                 None => Ok((service.takes_long(&call, &mut matched), matched)),
